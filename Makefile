@@ -1,0 +1,69 @@
+# notify_claim: build, install and test with PGXS.
+#
+#   make && make install && make installcheck     as usual, PG_CONFIG= honoured
+#   make demo, make test                          everything on a fresh machine
+
+top := $(dir $(firstword $(MAKEFILE_LIST)))
+
+EXTENSION = notify_claim
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(top)$(EXTENSION).control)
+
+MODULE_big = $(EXTENSION)
+PGFILEDESC = "notify_claim - exactly-once handling of at-least-once notifications"
+SOURCES := $(notdir $(wildcard $(top)src/*.c))
+OBJS = $(SOURCES:%.c=src/%.o)
+LOCAL_HEADERS := $(wildcard $(top)src/*.h)
+DATA = sql/$(EXTENSION)--$(EXTVERSION).sql
+SHLIB_LINK += -lcrypto
+# A server that was built with gcc hands gcc's optimization flags to clang.
+PG_CFLAGS = $(if $(findstring clang,$(CC)),-Wno-ignored-optimization-argument -Wno-unknown-warning-option -Wno-ignored-attributes)
+
+REGRESS := $(sort $(basename $(notdir $(wildcard $(top)test/sql/*.sql))))
+REGRESS_OPTS = --inputdir=$(srcdir)/test --encoding=UTF8 --no-locale
+ISOLATION := $(sort $(basename $(notdir $(wildcard $(top)test/specs/*.spec))))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test --outputdir=.
+TAP_TESTS = 1
+PROVE_TESTS = test/t/*.pl
+EXTRA_CLEAN = tmp_inst
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifneq ($(wildcard $(PGXS)),)
+include $(PGXS)
+else
+# The targets at the end install what they need; the others cannot.
+.PHONY: all install installcheck uninstall clean
+all install installcheck uninstall clean:
+	$(error $(PG_CONFIG) knows no PGXS: install the server's development package or pass PG_CONFIG=)
+endif
+
+# Neither headers nor folders are tracked by PGXS; the folder is missing where
+# the build runs outside the source tree.
+$(OBJS): $(LOCAL_HEADERS) | objdirs
+$(OBJS:.o=.bc): $(LOCAL_HEADERS) | objdirs
+
+.PHONY: objdirs
+objdirs:
+	@mkdir -p $(sort $(dir $(OBJS)))
+
+# pg_regress looks for expected/ in its output folder before its input folder.
+ifdef VPATH
+installcheck: expected-link
+.PHONY: expected-link
+expected-link:
+	ln -sfn $(abspath $(srcdir))/expected expected
+endif
+
+# All of these work in a temporary folder of their own and leave nothing behind.
+#   make demo LOG=file.jsonl SETUP=file.sql   replays your own log (head of test/demo)
+.PHONY: demo test test-matrix indent indent-check
+demo:
+	@exec $(top)test/demo $${LOG:+"$$LOG"}
+test:
+	@$(top)test/run
+test-matrix:
+	@$(top)test/matrix
+indent:
+	@$(top)test/indent
+indent-check:
+	@$(top)test/indent --check

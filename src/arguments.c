@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.c
+ *		Reading and checking arguments of SQL-callable functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "parser/scansup.h"
+#include "utils/builtins.h"
+
+#include "notify_claim.h"
+
+/* Raises 22004 for a null argument. */
+void
+nclaim_require_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("argument \"%s\" must not be null", name)));
+}
+
+/* Returns a text argument; raises 22004 where it is null. */
+char *
+nclaim_text_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	nclaim_require_arg(fcinfo, n, name);
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+/* Returns a text argument, or NULL. */
+char *
+nclaim_optional_text_arg(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+/* The length of a text in characters. */
+int
+nclaim_characters(const char *text)
+{
+	return pg_mbstrlen_with_len(text, strlen(text));
+}
+
+/* Raises 22023 for an empty text and one of white space alone. */
+void
+nclaim_check_not_blank(const char *text, const char *name)
+{
+	const char *c = text;
+
+	while (scanner_isspace(*c))
+		c++;
+	if (*c == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be blank", name)));
+}
+
+/*
+ * Raises 22023 for an event type that is blank or has a colon, 22001 for one
+ * that no key has room for.
+ */
+void
+nclaim_check_event_type(const char *event_type)
+{
+	nclaim_check_not_blank(event_type, "event_type");
+	if (strchr(event_type, ':') != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("event type must not contain a colon"),
+				 errdetail("The last colon of a key separates transaction id and event type."),
+				 errhint("Use a dot instead.")));
+	if (nclaim_characters(event_type) > NCLAIM_MAX_KEY - 2)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("event type is longer than %d characters", NCLAIM_MAX_KEY - 2)));
+}
+
+/* Raises 22023 for a blank order number, 22001 for one over the limit. */
+void
+nclaim_check_order_no(const char *order_no)
+{
+	nclaim_check_not_blank(order_no, "order_no");
+	if (nclaim_characters(order_no) > NCLAIM_MAX_ORDER_NO)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("order number is longer than %d characters", NCLAIM_MAX_ORDER_NO)));
+}

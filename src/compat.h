@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		The only place that looks at PG_VERSION_NUM; newest version first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef NCLAIM_COMPAT_H
+#define NCLAIM_COMPAT_H
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "utils/acl.h"
+#include "utils/jsonb.h"
+#include "utils/plancache.h"
+#include "utils/wait_event.h"
+
+/*
+ * A JSON value under construction; zero it before the first push.
+ */
+typedef struct NClaimJson
+{
+#if PG_VERSION_NUM >= 190000
+	JsonbInState state;
+#else
+	JsonbParseState *state;
+#endif
+	JsonbValue *result;			/* complete after the last WJB_END_OBJECT */
+} NClaimJson;
+
+static inline void
+nclaim_json_push(NClaimJson *json, JsonbIteratorToken token, JsonbValue *value)
+{
+#if PG_VERSION_NUM >= 190000
+	pushJsonbValue(&json->state, token, value);
+	json->result = json->state.result;
+#else
+	json->result = pushJsonbValue(&json->state, token, value);
+#endif
+}
+
+/* Would the statement's names be looked up as they were when it was parsed? */
+static inline bool
+nclaim_search_path_matches(const CachedPlanSource *source)
+{
+#if PG_VERSION_NUM >= 170000
+	return source->search_path == NULL ||
+		SearchPathMatchesCurrentEnvironment(source->search_path);
+#else
+	return source->search_path == NULL ||
+		OverrideSearchPathMatchesCurrent(source->search_path);
+#endif
+}
+
+/* The wait event of a call that waits for an order's row. */
+static inline uint32
+nclaim_wait_event(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew("NotifyClaimOrder");
+	return event;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+static inline bool
+nclaim_owns_table(Oid relid, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, role);
+#else
+	return pg_class_ownercheck(relid, role);
+#endif
+}
+
+static inline bool
+nclaim_may_use_schema(Oid nspoid, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(NamespaceRelationId, nspoid, role, ACL_USAGE) == ACLCHECK_OK;
+#else
+	return pg_namespace_aclcheck(nspoid, role, ACL_USAGE) == ACLCHECK_OK;
+#endif
+}
+
+#endif							/* NCLAIM_COMPAT_H */

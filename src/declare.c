@@ -1,0 +1,556 @@
+/*-------------------------------------------------------------------------
+ *
+ * declare.c
+ *		Declaring machines, events and transitions.
+ *
+ * Declaring the identical thing twice does nothing, a contradiction raises
+ * 42710.  A machine is its order table's owner's to declare; an event without
+ * a machine, the extension's owner's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+#include "notify_claim.h"
+
+PG_FUNCTION_INFO_V1(notify_claim_machine_add);
+PG_FUNCTION_INFO_V1(notify_claim_machine_set);
+PG_FUNCTION_INFO_V1(notify_claim_machine_drop);
+PG_FUNCTION_INFO_V1(notify_claim_event_add);
+PG_FUNCTION_INFO_V1(notify_claim_event_set);
+PG_FUNCTION_INFO_V1(notify_claim_event_drop);
+PG_FUNCTION_INFO_V1(notify_claim_transition_add);
+PG_FUNCTION_INFO_V1(notify_claim_transition_drop);
+PG_FUNCTION_INFO_V1(notify_claim_definition_changed);
+
+/* Condition that a column equals a parameter, null being a value too. */
+#define SAME(column, param) \
+	"(" column " OPERATOR(pg_catalog.=) " param \
+	" OR (" column " IS NULL AND " param " IS NULL))"
+
+static void
+enter(FunctionCallInfo fcinfo)
+{
+	nclaim_extension_enter(fcinfo);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+static void
+require_table_owner(Oid relid)
+{
+	if (!nclaim_owns_table(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+}
+
+/* For the owner of the machine's table; where that is gone, the extension's. */
+static void
+require_machine_owner(const NClaimMachine *machine)
+{
+	require_table_owner(OidIsValid(machine->relid) ? machine->relid :
+						nclaim_extension_claim_table());
+}
+
+/* Finds a machine that the user may change.  Raises 42704 or 42501. */
+static NClaimMachine *
+owned_machine(const char *name)
+{
+	NClaimMachine *machine = nclaim_machine_find(name);
+
+	if (machine == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("machine \"%s\" does not exist", name)));
+	require_machine_owner(machine);
+	return machine;
+}
+
+/* Finds an event that the user may change.  Raises 42704 or 42501. */
+static NClaimEvent *
+owned_event(const char *event_type)
+{
+	NClaimEvent *event = nclaim_event_find(event_type);
+
+	if (event == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("event type \"%s\" does not exist", event_type)));
+	if (event->machine != NULL)
+		require_machine_owner(event->machine);
+	else
+		require_table_owner(nclaim_extension_claim_table());
+	return event;
+}
+
+/* Raises 22023 for a name that no machine can have, 22001 for a long one. */
+static void
+check_machine_name(const char *name)
+{
+	nclaim_check_not_blank(name, "machine");
+	if (nclaim_characters(name) > NCLAIM_MAX_NAME)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("machine name is longer than %d characters", NCLAIM_MAX_NAME)));
+	if (strcmp(name, "event") == 0 || strcmp(name, "notify_review") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("machine name \"%s\" is reserved", name),
+				 errdetail("It is the aggregate type of messages that belong to no machine."),
+				 errhint("Pass another name as argument \"machine\".")));
+}
+
+static void
+check_on_early(const char *on_early)
+{
+	if (on_early != NULL && strcmp(on_early, "retry") != 0 &&
+		strcmp(on_early, "skip") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid policy \"%s\" for early events", on_early),
+				 errhint("Use \"retry\" or \"skip\".")));
+}
+
+/* A machine of another owner's is none of the user's. */
+static void
+require_usable_table(Oid relid, const char *order_column,
+					 const char *status_column)
+{
+	NClaimMachine machine = {0};
+	NClaimOrderTable table;
+
+	require_table_owner(relid);
+	nclaim_order_describe(&table, relid, order_column, status_column,
+						  &machine.problem);
+	nclaim_machine_require(&machine);
+}
+
+static char *
+qualified_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+/* Raises 42P01 for an OID that is no relation's. */
+static Oid
+relation_arg(FunctionCallInfo fcinfo, int n)
+{
+	Oid			relid = PG_GETARG_OID(n);
+
+	if (get_rel_name(relid) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return relid;
+}
+
+/*
+ * notify_machine_add(order_table, order_column, status_column, machine)
+ */
+Datum
+notify_claim_machine_add(PG_FUNCTION_ARGS)
+{
+	char	   *order_column;
+	char	   *status_column;
+	char	   *name = nclaim_optional_text_arg(fcinfo, 3);
+	const char *values[5];
+	Oid			relid;
+
+	nclaim_require_arg(fcinfo, 0, "order_table");
+	relid = relation_arg(fcinfo, 0);
+	order_column = nclaim_text_arg(fcinfo, 1, "order_column");
+	status_column = nclaim_text_arg(fcinfo, 2, "status_column");
+	if (name == NULL)
+		name = get_rel_name(relid);
+	check_machine_name(name);
+
+	enter(fcinfo);
+	require_usable_table(relid, order_column, status_column);
+	values[0] = name;
+	values[1] = psprintf("%u", relid);
+	values[2] = qualified_name(relid);
+	values[3] = order_column;
+	values[4] = status_column;
+	if (nclaim_own_run("INSERT INTO @.notify_machine (machine, order_table, order_table_name, order_column, status_column)"
+					   " VALUES ($1, $2::pg_catalog.oid::pg_catalog.regclass, $3, $4, $5)"
+					   " ON CONFLICT (machine) DO NOTHING",
+					   5, values) == 0 &&
+		nclaim_own_run("SELECT 1 FROM @.notify_machine AS m"
+					   " WHERE m.machine OPERATOR(pg_catalog.=) $1"
+					   " AND m.order_table OPERATOR(pg_catalog.=) $2::pg_catalog.oid"
+					   " AND m.order_column OPERATOR(pg_catalog.=) $4"
+					   " AND m.status_column OPERATOR(pg_catalog.=) $5",
+					   5, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("machine \"%s\" already exists with another table or other columns", name),
+				 errhint("Pass argument \"machine\" to give this one a name of its own, or change the other with notify_machine_set().")));
+	nclaim_machine_notice(name);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * notify_machine_set(machine, order_table, order_column, status_column)
+ */
+Datum
+notify_claim_machine_set(PG_FUNCTION_ARGS)
+{
+	char	   *name = nclaim_text_arg(fcinfo, 0, "machine");
+	Oid			relid = PG_ARGISNULL(1) ? InvalidOid : relation_arg(fcinfo, 1);
+	char	   *order_column = nclaim_optional_text_arg(fcinfo, 2);
+	char	   *status_column = nclaim_optional_text_arg(fcinfo, 3);
+	NClaimMachine *machine;
+	const char *values[5];
+
+	enter(fcinfo);
+	machine = owned_machine(name);
+	if (!OidIsValid(relid))
+		relid = machine->relid;
+	if (!OidIsValid(relid))
+		nclaim_machine_require(machine);
+	if (order_column == NULL)
+		order_column = machine->order_column;
+	if (status_column == NULL)
+		status_column = machine->status_column;
+	require_usable_table(relid, order_column, status_column);
+
+	values[0] = name;
+	values[1] = psprintf("%u", relid);
+	values[2] = qualified_name(relid);
+	values[3] = order_column;
+	values[4] = status_column;
+	nclaim_own_run("UPDATE @.notify_machine SET"
+				   " order_table = $2::pg_catalog.oid::pg_catalog.regclass,"
+				   " order_table_name = $3, order_column = $4, status_column = $5"
+				   " WHERE machine OPERATOR(pg_catalog.=) $1",
+				   5, values);
+	nclaim_machine_notice(name);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * notify_machine_drop(machine)
+ */
+Datum
+notify_claim_machine_drop(PG_FUNCTION_ARGS)
+{
+	const char *name = nclaim_text_arg(fcinfo, 0, "machine");
+
+	enter(fcinfo);
+	owned_machine(name);
+	nclaim_own_run("DELETE FROM @.notify_machine WHERE machine OPERATOR(pg_catalog.=) $1",
+				   1, &name);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Inserts an event unless one of that type exists; returns whether it did.
+ * on_early NULL takes the default.
+ */
+static bool
+insert_event(const char *event_type, const char *message_type,
+			 const char *machine, const char *on_early)
+{
+	const char *values[4] = {event_type, message_type, machine, on_early};
+
+	return nclaim_own_run(on_early != NULL ?
+						  "INSERT INTO @.notify_event (event_type, message_type, machine, on_early)"
+						  " VALUES ($1, $2, $3, $4) ON CONFLICT (event_type) DO NOTHING" :
+						  "INSERT INTO @.notify_event (event_type, message_type, machine)"
+						  " VALUES ($1, $2, $3) ON CONFLICT (event_type) DO NOTHING",
+						  4, values) > 0;
+}
+
+/*
+ * notify_event_add(event_type, message_type, machine, on_early)
+ */
+Datum
+notify_claim_event_add(PG_FUNCTION_ARGS)
+{
+	char	   *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+	char	   *message_type = nclaim_optional_text_arg(fcinfo, 1);
+	char	   *machine = nclaim_optional_text_arg(fcinfo, 2);
+	char	   *on_early = nclaim_optional_text_arg(fcinfo, 3);
+	const char *values[4] = {event_type, message_type, machine, on_early};
+
+	nclaim_check_event_type(event_type);
+	check_on_early(on_early);
+	if (machine != NULL && message_type != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("event of a machine cannot have a message type of its own"),
+				 errhint("Pass the message type to notify_transition_add().")));
+
+	enter(fcinfo);
+	if (machine != NULL)
+		owned_machine(machine);
+	else
+		require_table_owner(nclaim_extension_claim_table());
+	if (!insert_event(event_type, message_type, machine, on_early) &&
+		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
+					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
+					   " AND " SAME("e.message_type", "$2")
+					   " AND " SAME("e.machine", "$3")
+					   " AND ($4 IS NULL OR e.on_early OPERATOR(pg_catalog.=) $4)",
+					   4, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("event type \"%s\" already exists with other settings", event_type),
+				 errhint("Change it with notify_event_set().")));
+	if (machine != NULL)
+		nclaim_machine_notice(machine);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * notify_event_set(event_type, message_type, on_early)
+ */
+Datum
+notify_claim_event_set(PG_FUNCTION_ARGS)
+{
+	char	   *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+	char	   *message_type = nclaim_optional_text_arg(fcinfo, 1);
+	char	   *on_early = nclaim_optional_text_arg(fcinfo, 2);
+	const char *values[3] = {event_type, message_type, on_early};
+
+	check_on_early(on_early);
+	enter(fcinfo);
+	if (owned_event(event_type)->machine != NULL && message_type != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("event of a machine cannot have a message type of its own"),
+				 errhint("Pass the message type to notify_transition_add().")));
+	nclaim_own_run("UPDATE @.notify_event AS e SET"
+				   " message_type = CASE WHEN $2 IS NULL THEN e.message_type"
+				   " WHEN $2 OPERATOR(pg_catalog.=) '' THEN NULL ELSE $2 END,"
+				   " on_early = COALESCE($3, e.on_early)"
+				   " WHERE e.event_type OPERATOR(pg_catalog.=) $1",
+				   3, values);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * notify_event_drop(event_type)
+ */
+Datum
+notify_claim_event_drop(PG_FUNCTION_ARGS)
+{
+	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+
+	enter(fcinfo);
+	owned_event(event_type);
+	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
+				   1, &event_type);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* The arguments that name a step, its machine found. */
+typedef struct StepArgs
+{
+	char	   *machine;
+	char	   *event_type;		/* or NULL */
+	char	   *from_status;	/* or NULL */
+	char	   *to_status;		/* or NULL */
+} StepArgs;
+
+/* The event's machine, or else the only one there is. */
+static char *
+default_machine(const char *event_type)
+{
+	NClaimEvent *event = event_type == NULL ? NULL :
+		nclaim_event_find(event_type);
+	uint64		machines;
+
+	if (event != NULL && event->machine != NULL)
+		return pstrdup(event->machine->name);
+
+	machines = nclaim_own_run("SELECT m.machine FROM @.notify_machine AS m LIMIT 2",
+							  0, NULL);
+	if (machines != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg(machines == 0 ? "there is no machine yet" :
+						"machine must be named: there are several"),
+				 errhint(machines == 0 ? "Declare one with notify_machine_add()." :
+						 "Pass argument \"machine\".")));
+	return SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+}
+
+/*
+ * Reads the arguments event_type, from_status, to_status and, as number
+ * machine_arg, machine.  The user must own the machine's table.
+ */
+static void
+read_step(FunctionCallInfo fcinfo, int machine_arg, StepArgs *step)
+{
+	step->event_type = nclaim_optional_text_arg(fcinfo, 0);
+	step->from_status = nclaim_optional_text_arg(fcinfo, 1);
+	step->to_status = nclaim_optional_text_arg(fcinfo, 2);
+	step->machine = nclaim_optional_text_arg(fcinfo, machine_arg);
+	if (step->event_type != NULL)
+		nclaim_check_event_type(step->event_type);
+	if (step->machine == NULL)
+		step->machine = default_machine(step->event_type);
+	owned_machine(step->machine);
+}
+
+/* A status as the column spells it. */
+static char *
+spell_status(NClaimMachine *machine, char *status)
+{
+	NClaimColumn *column = &machine->table->status;
+
+	return status == NULL ? NULL :
+		nclaim_column_out(column, nclaim_column_in(column, status));
+}
+
+/*
+ * Spells the statuses as the column does.  Raises 22023 for a step that says
+ * nothing, and what the status type raises for a status that it does not know.
+ */
+static void
+check_step(StepArgs *step, const char *message_type)
+{
+	NClaimMachine *machine = nclaim_machine_find(step->machine);
+
+	nclaim_machine_require(machine);
+	step->from_status = spell_status(machine, step->from_status);
+	step->to_status = spell_status(machine, step->to_status);
+	if (step->event_type == NULL && step->to_status == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("step without an event must have a target status")));
+	if (step->event_type == NULL && message_type != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("step without an event cannot have a message type"),
+				 errdetail("Others make the step; no message is written for it.")));
+	if (step->from_status != NULL && step->to_status != NULL &&
+		strcmp(step->from_status, step->to_status) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("step leads from status \"%s\" to itself", step->from_status),
+				 errhint("Pass NULL as to_status for an event that leaves the status as it is.")));
+}
+
+/* An event's first transition declares the event. */
+static void
+require_event_of(const StepArgs *step)
+{
+	const char *values[2] = {step->event_type, step->machine};
+
+	if (!insert_event(step->event_type, NULL, step->machine, NULL) &&
+		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
+					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
+					   " AND e.machine OPERATOR(pg_catalog.=) $2",
+					   2, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("event type \"%s\" does not belong to machine \"%s\"",
+						step->event_type, step->machine),
+				 errhint("An event belongs to one machine or to none; drop it with notify_event_drop() first.")));
+}
+
+/*
+ * notify_transition_add(event_type, from_status, to_status, message_type,
+ * machine)
+ */
+Datum
+notify_claim_transition_add(PG_FUNCTION_ARGS)
+{
+	char	   *message_type = nclaim_optional_text_arg(fcinfo, 3);
+	const char *values[5];
+	StepArgs	step;
+
+	enter(fcinfo);
+	read_step(fcinfo, 4, &step);
+	check_step(&step, message_type);
+	if (step.event_type != NULL)
+		require_event_of(&step);
+
+	values[0] = step.machine;
+	values[1] = step.event_type;
+	values[2] = step.from_status;
+	values[3] = step.to_status;
+	values[4] = message_type;
+	if (nclaim_own_run("INSERT INTO @.notify_transition (machine, event_type, from_status, to_status, message_type)"
+					   " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+					   5, values) == 0 &&
+		nclaim_own_run("SELECT 1 FROM @.notify_transition AS t"
+					   " WHERE t.machine OPERATOR(pg_catalog.=) $1"
+					   " AND " SAME("t.event_type", "$2")
+					   " AND " SAME("t.from_status", "$3")
+					   " AND " SAME("t.to_status", "$4")
+					   " AND " SAME("t.message_type", "$5"),
+					   5, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("event type \"%s\" already has another transition from the same status",
+						step.event_type),
+				 errhint("Drop that one with notify_transition_drop() first.")));
+	nclaim_machine_notice(step.machine);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * notify_transition_drop(event_type, from_status, to_status, machine)
+ */
+Datum
+notify_claim_transition_drop(PG_FUNCTION_ARGS)
+{
+	const char *values[4];
+	StepArgs	step;
+
+	enter(fcinfo);
+	read_step(fcinfo, 3, &step);
+	values[0] = step.machine;
+	values[1] = step.event_type;
+	values[2] = step.from_status;
+	values[3] = step.to_status;
+	if (nclaim_own_run("DELETE FROM @.notify_transition AS t"
+					   " WHERE t.machine OPERATOR(pg_catalog.=) $1"
+					   " AND " SAME("t.event_type", "$2")
+					   " AND " SAME("t.from_status", "$3")
+					   " AND " SAME("t.to_status", "$4"),
+					   4, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("machine \"%s\" has no such transition", step.machine)));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * Statement trigger of notify_machine, notify_event and notify_transition:
+ * tells every session's cache when the transaction commits, and this one's at
+ * once.
+ */
+Datum
+notify_claim_definition_changed(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by trigger manager",
+						"notify_definition_changed")));
+	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
+	return PointerGetDatum(NULL);
+}

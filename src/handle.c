@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * handle.c
+ *		handle_notify: the arguments, the limits of the call, the answer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "storage/proc.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+#include "notify_claim.h"
+
+/* The channel that needs no declaration. */
+#define DEFAULT_CHANNEL "default"
+
+PG_FUNCTION_INFO_V1(notify_claim_handle_bytea);
+PG_FUNCTION_INFO_V1(notify_claim_handle_text);
+
+/* The key's parts, checked; too long a part is never copied. */
+static char *
+make_key(const char *channel_txn_id, const char *event_type)
+{
+	int			length;
+
+	nclaim_check_not_blank(channel_txn_id, "channel_txn_id");
+	nclaim_check_not_blank(event_type, "event_type");
+	length = nclaim_characters(channel_txn_id) + 1 + nclaim_characters(event_type);
+	if (length > NCLAIM_MAX_KEY)
+		ereport(ERROR,
+				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
+				 errmsg("notification key of %d characters is longer than %d characters",
+						length, NCLAIM_MAX_KEY),
+				 errdetail("The key is the channel's transaction id, a colon and the event type.")));
+	nclaim_check_event_type(event_type);
+	return psprintf("%s:%s", channel_txn_id, event_type);
+}
+
+/* Reads and checks all arguments; digests the body. */
+static void
+read_notice(FunctionCallInfo fcinfo, bool body_is_text, NClaimNotice *notice)
+{
+	static const char *const names[] = {
+		"channel_txn_id", "event_type", "order_no", "raw_body", "channel"
+	};
+	struct varlena *body;
+	char	   *bytes;
+	int			length;
+
+	for (int i = 0; i < lengthof(names); i++)
+		nclaim_require_arg(fcinfo, i, names[i]);
+
+	notice->event_type = nclaim_text_arg(fcinfo, 1, names[1]);
+	notice->biz_key = make_key(nclaim_text_arg(fcinfo, 0, names[0]),
+							   notice->event_type);
+	notice->order_no = nclaim_text_arg(fcinfo, 2, names[2]);
+	nclaim_check_order_no(notice->order_no);
+	notice->channel = nclaim_text_arg(fcinfo, 4, names[4]);
+	if (strcmp(notice->channel, DEFAULT_CHANNEL) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("channel \"%s\" does not exist", notice->channel)));
+	notice->data = PG_ARGISNULL(5) ? NULL : PG_GETARG_JSONB_P(5);
+
+	body = PG_GETARG_VARLENA_PP(3);
+	bytes = VARDATA_ANY(body);
+	length = VARSIZE_ANY_EXHDR(body);
+	if (body_is_text)
+	{
+		char	   *utf8 = pg_server_to_any(bytes, length, PG_UTF8);
+
+		if (utf8 != bytes)
+			length = strlen(utf8);
+		bytes = utf8;
+	}
+	nclaim_digest(bytes, length, notice->digest);
+}
+
+/*
+ * No wait inside the call may be longer than the busy timeout.  Returns the
+ * nest level to be closed with AtEOXact_GUC().
+ */
+static int
+limit_waits(void)
+{
+	int			nestlevel = NewGUCNestLevel();
+
+	if (LockTimeout == 0 || LockTimeout > nclaim_busy_timeout)
+	{
+		char		timeout[16];
+
+		snprintf(timeout, sizeof(timeout), "%d", nclaim_busy_timeout);
+		(void) set_config_option("lock_timeout", timeout, PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	}
+	return nestlevel;
+}
+
+/* The answer as the function's row, in the current memory context. */
+static Datum
+answer_row(FunctionCallInfo fcinfo, const NClaimAnswer *answer)
+{
+	TupleDesc	desc;
+	Datum		values[7];
+	bool		nulls[7] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	desc = BlessTupleDesc(desc);
+
+	values[0] = CStringGetTextDatum(answer->success ? "SUCCESS" : "FAIL");
+	values[1] = CStringGetTextDatum(answer->outcome);
+	nulls[2] = answer->result == NULL;
+	values[2] = JsonbPGetDatum(answer->result);
+	values[3] = BoolGetDatum(answer->replayed);
+	nulls[4] = !answer->seen;
+	values[4] = TimestampTzGetDatum(answer->first_seen);
+	values[5] = Int32GetDatum(answer->success ? 200 : 500);
+	values[6] = values[0];
+	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+}
+
+/*
+ * The routine behind both forms.  Raises bad input before anything is looked
+ * at; what else is raised leaves nothing behind either.
+ */
+static Datum
+handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext spi;
+	NClaimNotice notice;
+	NClaimAnswer answer;
+	int			nestlevel;
+	Datum		row;
+
+	read_notice(fcinfo, body_is_text, &notice);
+	nclaim_extension_enter(fcinfo);
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	nestlevel = limit_waits();
+	nclaim_process(&notice, &answer);
+	AtEOXact_GUC(true, nestlevel);
+
+	spi = MemoryContextSwitchTo(caller);
+	row = answer_row(fcinfo, &answer);
+	MemoryContextSwitchTo(spi);
+	SPI_finish();
+	return row;
+}
+
+Datum
+notify_claim_handle_bytea(PG_FUNCTION_ARGS)
+{
+	return handle_notify(fcinfo, false);
+}
+
+Datum
+notify_claim_handle_text(PG_FUNCTION_ARGS)
+{
+	return handle_notify(fcinfo, true);
+}

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * notify_claim.c
+ *		Module magic and initialization.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "notify_claim.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+/*
+ * Also runs where the library is loaded by pg_upgrade or CREATE EXTENSION, so
+ * it never raises.
+ */
+void
+_PG_init(void)
+{
+	nclaim_guc_init();
+	nclaim_extension_init();
+	nclaim_machine_init();
+}

@@ -1,0 +1,318 @@
+/*-------------------------------------------------------------------------
+ *
+ * notify_claim.h
+ *		Types and prototypes, grouped by the file that defines them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef NOTIFY_CLAIM_H
+#define NOTIFY_CLAIM_H
+
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+/* in guc.c */
+
+extern int	nclaim_busy_timeout;	/* milliseconds */
+
+extern void nclaim_guc_init(void);
+
+/* in plan.c */
+
+typedef struct NClaimPlan
+{
+	SPIPlanPtr	spi;			/* NULL: not prepared */
+	int			generation;		/* of the generic plan that we had made */
+} NClaimPlan;
+
+extern void nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs,
+								Oid *argtypes);
+extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);
+extern void nclaim_plan_free(NClaimPlan *plan);
+extern void nclaim_plan_retire(NClaimPlan *plan);
+
+/* in extension.c */
+
+typedef enum NClaimOwnStatement
+{
+	NCLAIM_FIND_CLAIM,
+	NCLAIM_INSERT_CLAIM,
+	NCLAIM_INSERT_MESSAGE,
+	NCLAIM_FIND_EVENT,
+	NCLAIM_FIND_MACHINE,
+	NCLAIM_FIND_TRANSITIONS,
+} NClaimOwnStatement;
+
+#define NCLAIM_OWN_STATEMENTS	(NCLAIM_FIND_TRANSITIONS + 1)
+
+extern void nclaim_extension_init(void);
+extern void nclaim_extension_enter(FunctionCallInfo fcinfo);
+extern const char *nclaim_extension_schema(void);
+extern Oid	nclaim_extension_namespace(void);
+extern Oid	nclaim_extension_claim_table(void);
+extern char *nclaim_own_sql(const char *sql);
+extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
+								 const char *nulls, bool latest);
+extern uint64 nclaim_own_run(const char *sql, int nargs,
+							 const char *const *texts);
+
+/* in digest.c */
+
+#define NCLAIM_DIGEST_LEN	64
+
+extern void nclaim_digest(const void *bytes, size_t length, char *digest);
+extern bool nclaim_digest_equal(const char *a, const char *b);
+
+/* in json.c */
+
+struct NClaimJson;				/* in compat.h */
+
+extern void nclaim_json_open(struct NClaimJson *json);
+extern void nclaim_json_text(struct NClaimJson *json, const char *name,
+							 const char *text);
+extern void nclaim_json_value(struct NClaimJson *json, const char *name,
+							  Jsonb *jsonb);
+extern Jsonb *nclaim_json_close(struct NClaimJson *json);
+
+/* in throttle.c */
+
+extern bool nclaim_log_due(const char *kind, const char *channel,
+						   const char *name);
+
+/* in column.c */
+
+/* A key or status column: how its values are read, written and compared. */
+typedef struct NClaimColumn
+{
+	AttrNumber	attnum;
+	Oid			type;
+	int32		typmod;
+	bool		byval;
+	int16		len;
+	bool		padded;			/* char(n): trailing blanks mean nothing */
+	bool		is_date;		/* its text depends on DateStyle */
+	Oid			ioparam;
+	FmgrInfo	in;
+	FmgrInfo	out;
+	Oid			eq_operator;
+	FmgrInfo	eq;
+	Oid			collation;		/* under which the values are compared */
+	Oid			column_collation;	/* the column's own */
+	char	   *name;			/* quoted */
+} NClaimColumn;
+
+extern void nclaim_column_describe(NClaimColumn *column, Form_pg_attribute att);
+extern bool nclaim_column_set_operator(NClaimColumn *column, Oid eq_operator,
+									   Oid collation);
+extern bool nclaim_column_default_operator(NClaimColumn *column);
+extern Datum nclaim_column_in(NClaimColumn *column, const char *text);
+extern char *nclaim_column_out(NClaimColumn *column, Datum value);
+extern bool nclaim_column_equal(NClaimColumn *column, Datum a, Datum b);
+extern char *nclaim_column_equals_param(const NClaimColumn *column, int param);
+
+/* in order.c */
+
+/* Why a table cannot be used as an order table; sqlerrcode 0: it can. */
+typedef struct NClaimProblem
+{
+	int			sqlerrcode;
+	char	   *message;
+	char	   *hint;			/* or NULL */
+} NClaimProblem;
+
+/* An order table with its key and status columns. */
+typedef struct NClaimOrderTable
+{
+	Oid			relid;
+	char	   *name;			/* qualified and quoted */
+	NClaimColumn key;
+	NClaimColumn status;
+	bool		key_is_unique;	/* a unique index covers exactly the key */
+	bool		status_is_key;	/* some unique index has the status column */
+	NClaimPlan	count;
+	NClaimPlan	lock;
+	NClaimPlan	update;
+} NClaimOrderTable;
+
+/* The row of an order, while it is locked. */
+typedef struct NClaimOrderRow
+{
+	char	   *order_no;		/* in the table's own spelling */
+	Datum		status;
+	bool		status_isnull;
+	char	   *status_text;	/* NULL where the status is */
+} NClaimOrderRow;
+
+extern void nclaim_order_describe(NClaimOrderTable *table, Oid relid,
+								  const char *order_column,
+								  const char *status_column,
+								  NClaimProblem *problem);
+extern void nclaim_order_free(NClaimOrderTable *table);
+extern bool nclaim_order_exists(NClaimOrderTable *table, Datum key);
+extern bool nclaim_order_lock(NClaimOrderTable *table, Datum key,
+							  NClaimOrderRow *row);
+extern void nclaim_order_update(NClaimOrderTable *table, Datum key,
+								Datum from, Datum to);
+extern SPITupleTable *nclaim_order_statuses(NClaimOrderTable *table,
+											int sample);
+
+/* in heldrow.c */
+
+extern bool nclaim_order_hidden(NClaimOrderTable *table, Datum key);
+
+/* in graph.c */
+
+#define NCLAIM_ANY		(-1)	/* an edge from any status */
+#define NCLAIM_NONE		(-2)	/* an edge that changes nothing */
+
+typedef struct NClaimEdge
+{
+	char	   *event_type;		/* NULL: a step that others make */
+	int			from;			/* status, or NCLAIM_ANY */
+	int			to;				/* status, or NCLAIM_NONE */
+	char	   *message_type;	/* NULL: no message */
+} NClaimEdge;
+
+typedef struct NClaimGraph
+{
+	NClaimColumn *column;		/* of the statuses */
+	int			nstatuses;
+	Datum	   *status;
+	char	  **status_text;
+	int			nedges;
+	NClaimEdge *edge;
+	bool	   *reach;			/* nstatuses squared: in one step or more */
+} NClaimGraph;
+
+typedef enum NClaimVerdict
+{
+	NCLAIM_LEGAL,
+	NCLAIM_ALREADY,
+	NCLAIM_EARLY,
+	NCLAIM_STALE,
+} NClaimVerdict;
+
+extern NClaimGraph *nclaim_graph_make(NClaimColumn *column, int nedges);
+extern void nclaim_graph_edge(NClaimGraph *graph, const char *event_type,
+							  const char *from_status, const char *to_status,
+							  const char *message_type);
+extern void nclaim_graph_close(NClaimGraph *graph);
+extern int	nclaim_graph_find(const NClaimGraph *graph, Datum status);
+extern bool nclaim_graph_leads(const NClaimGraph *graph, int edge, int status);
+extern NClaimVerdict nclaim_graph_classify(const NClaimGraph *graph,
+										   const char *event_type,
+										   bool isnull, Datum status,
+										   const NClaimEdge **edge);
+
+/* in machine.c */
+
+typedef struct NClaimMachine
+{
+	char	   *name;
+	char	   *table_name;		/* qualified, as declared */
+	char	   *order_column;
+	char	   *status_column;
+	Oid			relid;			/* the table meant, or InvalidOid */
+	Oid			named;			/* table of that name, or InvalidOid */
+	uint64		checked;		/* when the name was looked up */
+	NClaimProblem problem;		/* why the order table cannot be used */
+	NClaimOrderTable *table;	/* NULL where there is a problem */
+	NClaimGraph *graph;			/* NULL until nclaim_machine_ready() */
+} NClaimMachine;
+
+typedef struct NClaimEvent
+{
+	char	   *event_type;
+	NClaimMachine *machine;		/* NULL: none */
+	char	   *message_type;	/* of an event without a machine, or NULL */
+	bool		skip_early;
+} NClaimEvent;
+
+extern void nclaim_machine_init(void);
+extern void nclaim_machine_invalidate(void);
+extern NClaimEvent *nclaim_event_find(const char *event_type);
+extern NClaimMachine *nclaim_machine_find(const char *name);
+extern void nclaim_machine_require(const NClaimMachine *machine);
+extern bool nclaim_machine_ready(NClaimMachine *machine);
+
+/* in check.c */
+
+extern void nclaim_machine_notice(const char *name);
+
+/* in claim.c */
+
+/* A notification, as its arguments say. */
+typedef struct NClaimNotice
+{
+	const char *channel;
+	const char *event_type;
+	const char *order_no;
+	char	   *biz_key;
+	Jsonb	   *data;			/* or NULL */
+	char		digest[NCLAIM_DIGEST_LEN + 1];
+} NClaimNotice;
+
+/* What handle_notify answers. */
+typedef struct NClaimAnswer
+{
+	bool		success;		/* status SUCCESS or FAIL */
+	const char *outcome;
+	Jsonb	   *result;			/* or NULL */
+	bool		replayed;
+	bool		seen;			/* is there a first_seen? */
+	TimestampTz first_seen;
+} NClaimAnswer;
+
+/* A claim about to be inserted. */
+typedef struct NClaimClaim
+{
+	const char *order_no;		/* in the table's own spelling */
+	const char *outcome;
+	Jsonb	   *result;
+	pg_uuid_t  *message_id;		/* NULL: no message */
+	TimestampTz created_at;
+} NClaimClaim;
+
+extern bool nclaim_claim_answer(const NClaimNotice *notice,
+								NClaimAnswer *answer);
+extern bool nclaim_claim_insert(const NClaimNotice *notice,
+								const NClaimClaim *claim);
+
+/* in outbox.c */
+
+/* What a message tells, beside the notification itself. */
+typedef struct NClaimMessage
+{
+	const char *machine;		/* NULL: an event without one */
+	const char *type;
+	const char *from;			/* or NULL */
+	const char *to;				/* or NULL */
+} NClaimMessage;
+
+extern void nclaim_outbox_insert(const NClaimNotice *notice,
+								 const NClaimClaim *claim,
+								 const NClaimMessage *message);
+
+/* in arguments.c */
+
+#define NCLAIM_MAX_KEY		160 /* characters */
+#define NCLAIM_MAX_ORDER_NO 64	/* characters */
+#define NCLAIM_MAX_NAME		64	/* characters, of a machine */
+
+extern char *nclaim_text_arg(FunctionCallInfo fcinfo, int n, const char *name);
+extern char *nclaim_optional_text_arg(FunctionCallInfo fcinfo, int n);
+extern void nclaim_require_arg(FunctionCallInfo fcinfo, int n,
+							   const char *name);
+extern int	nclaim_characters(const char *text);
+extern void nclaim_check_not_blank(const char *text, const char *name);
+extern void nclaim_check_event_type(const char *event_type);
+extern void nclaim_check_order_no(const char *order_no);
+
+/* in process.c */
+
+extern void nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer);
+
+#endif							/* NOTIFY_CLAIM_H */

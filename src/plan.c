@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *		SPI plans that outlive the call, and how they are planned.
+ *
+ * Every statement of this extension finds its rows by a key, so a generic
+ * plan is right from the first call.  It is made with sequential scans
+ * switched off: over a table that was vacuumed or analyzed while it was
+ * empty a sequential scan looks free, and the plan would be kept while the
+ * table grows (the planner's minimum of ten pages holds for tables that were
+ * never vacuumed only, see table_block_relation_estimate_size()).  JIT is
+ * switched off because before PostgreSQL 18 a disabled scan that cannot be
+ * avoided costs 1e10, which is above jit_above_cost.
+ *
+ * The settings hold while the plan is made and never while it runs: a user's
+ * trigger must be planned as its owner meant it to be.  So the plan is made
+ * ahead of the execution, and the conditions under which plancache.c would
+ * make it again by itself are looked at beforehand.  Should it have done so
+ * all the same, the plan's generation tells, and the plan is prepared afresh.
+ *
+ * Nothing here locks.  Plans live in the backend until they are retired.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/plancache.h"
+#include "utils/resowner.h"
+#include "utils/rls.h"
+
+#include "compat.h"
+#include "notify_claim.h"
+
+static CachedPlanSource *
+plan_source(const NClaimPlan *plan)
+{
+	return (CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan->spi));
+}
+
+/*
+ * Will plancache.c use the generic plan as it is?  The conditions are those
+ * of RevalidateCachedQuery() and CheckCachedPlan().
+ */
+static bool
+plan_is_valid(const CachedPlanSource *source)
+{
+	return source->is_valid &&
+		source->gplan != NULL &&
+		source->gplan->is_valid &&
+		nclaim_search_path_matches(source) &&
+		(!source->dependsOnRLS ||
+		 (source->rewriteRoleId == GetUserId() &&
+		  source->rewriteRowSecurity == row_security));
+}
+
+/*
+ * Prepares a statement of the current user.  The plan is kept until
+ * nclaim_plan_free() or nclaim_plan_retire().  Needs an SPI connection.
+ */
+void
+nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs, Oid *argtypes)
+{
+	SPIPlanPtr	spi = SPI_prepare_cursor(sql, nargs, argtypes,
+										 CURSOR_OPT_GENERIC_PLAN);
+
+	if (spi == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", sql,
+			 SPI_result_code_string(SPI_result));
+	if (SPI_keepplan(spi) != 0)
+		elog(ERROR, "could not keep the plan of \"%s\"", sql);
+	plan->generation = 0;
+	plan->spi = spi;
+}
+
+void
+nclaim_plan_free(NClaimPlan *plan)
+{
+	if (plan->spi != NULL)
+		SPI_freeplan(plan->spi);
+	plan->spi = NULL;
+}
+
+static void
+free_retired_plan(void *arg)
+{
+	SPI_freeplan((SPIPlanPtr) arg);
+}
+
+/*
+ * Forgets a plan that an outer call may still be executing: it is freed when
+ * the transaction ends, whichever way.
+ */
+void
+nclaim_plan_retire(NClaimPlan *plan)
+{
+	MemoryContextCallback *callback;
+
+	if (plan->spi == NULL)
+		return;
+	callback = MemoryContextAlloc(TopTransactionContext, sizeof(*callback));
+	callback->func = free_retired_plan;
+	callback->arg = plan->spi;
+	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
+	plan->spi = NULL;
+}
+
+static void
+set_for_planning(const char *name)
+{
+	(void) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Returns the plan, ready to be executed by the current user: if a new one
+ * has to be made, it is made now, under the settings described above.  Copy
+ * nothing out of *plan: the result stays good until the transaction ends even
+ * if a trigger calls us again and *plan changes.
+ */
+SPIPlanPtr
+nclaim_plan_ready(NClaimPlan *plan)
+{
+	CachedPlanSource *source = plan_source(plan);
+	CachedPlan *cached;
+	int			nestlevel;
+
+	if (plan_is_valid(source))
+	{
+		if (source->generation == plan->generation)
+			return plan->spi;
+		if (plan->generation != 0)
+		{
+			NClaimPlan	old = *plan;
+
+			nclaim_plan_prepare(plan, source->query_string,
+								source->num_params, source->param_types);
+			nclaim_plan_retire(&old);
+			source = plan_source(plan);
+		}
+	}
+
+	nestlevel = NewGUCNestLevel();
+	set_for_planning("enable_seqscan");
+	set_for_planning("enable_bitmapscan");
+	set_for_planning("jit");
+	cached = SPI_plan_get_cached_plan(plan->spi);
+	if (cached == NULL)
+		elog(ERROR, "\"%s\" is not a single statement", source->query_string);
+	ReleaseCachedPlan(cached, CurrentResourceOwner);
+	AtEOXact_GUC(true, nestlevel);
+
+	plan->generation = source->generation;
+	return plan->spi;
+}

@@ -1,0 +1,328 @@
+/*-------------------------------------------------------------------------
+ *
+ * process.c
+ *		The steps of handle_notify.
+ *
+ * Order row first, then the claim: it is the lock order that application code
+ * takes, the claim can be inserted in its final form, and nothing has to be
+ * undone.  There is no subtransaction on any path.
+ *
+ * A held order is polled for with SKIP LOCKED instead of being queued for: a
+ * duplicate that waits for the first delivery is answered from the claim as
+ * soon as that commits, without ever holding the row, and the deadline is
+ * exact.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/uuid.h"
+
+#include "compat.h"
+#include "notify_claim.h"
+
+/* A claim that is lost, then not found: purged in between, over and over. */
+#define MAX_LOST_RACES	10
+
+#define MIN_SLEEP_US	500
+#define MAX_SLEEP_US	10000
+
+/* One step that is legal: the edge taken, copied out of the cache. */
+typedef struct Step
+{
+	Datum		from;
+	Datum		to;				/* only where changes is true */
+	bool		changes;
+	char	   *from_text;
+	char	   *to_text;
+	char	   *message_type;	/* or NULL */
+} Step;
+
+typedef enum Progress
+{
+	ANSWERED,					/* *answer is complete */
+	LOOK_AGAIN,					/* something moved: probe and find again */
+	HELD,						/* another transaction holds the order */
+} Progress;
+
+static void
+answer_with(NClaimAnswer *answer, bool success, const char *outcome,
+			Jsonb *result)
+{
+	answer->success = success;
+	answer->outcome = outcome;
+	answer->result = result;
+}
+
+/*
+ * Every answer that leaves no claim is given after one more probe, as a new
+ * command: the first delivery may have committed since the last one.
+ */
+static Progress
+answer_without_claim(const NClaimNotice *notice, NClaimAnswer *answer,
+					 const char *outcome, Jsonb *result)
+{
+	if (!nclaim_claim_answer(notice, answer))
+		answer_with(answer, false, outcome, result);
+	return ANSWERED;
+}
+
+static Progress
+answer_no_rule(const NClaimNotice *notice, NClaimAnswer *answer)
+{
+	answer_without_claim(notice, answer, "NO_RULE", NULL);
+	if (strcmp(answer->outcome, "NO_RULE") == 0 &&
+		nclaim_log_due("no rule", notice->channel, notice->event_type))
+		ereport(LOG_SERVER_ONLY,
+				(errmsg("notification of undeclared event type \"%s\" in channel \"%s\"",
+						notice->event_type, notice->channel),
+				 errhint("Declare it with notify_transition_add() or notify_event_add()."),
+				 errhidestmt(true),
+				 errhidecontext(true)));
+	return ANSWERED;
+}
+
+/* {"<name>": <status>}, or with a reason as well. */
+static Jsonb *
+status_result(const char *name, const char *status, const char *reason)
+{
+	NClaimJson	json = {0};
+
+	nclaim_json_open(&json);
+	nclaim_json_text(&json, name, status);
+	if (reason != NULL)
+		nclaim_json_text(&json, "reason", reason);
+	return nclaim_json_close(&json);
+}
+
+static Jsonb *
+applied_result(const char *from, const char *to)
+{
+	NClaimJson	json = {0};
+
+	nclaim_json_open(&json);
+	nclaim_json_text(&json, "from", from);
+	nclaim_json_text(&json, "status", to);
+	return nclaim_json_close(&json);
+}
+
+/*
+ * Inserts the claim and, where it has one, its message.  Returns false where
+ * the race for the key was lost.
+ */
+static bool
+write_claim(const NClaimNotice *notice, const char *order_no,
+			const char *outcome, Jsonb *result, const NClaimMessage *message,
+			NClaimAnswer *answer)
+{
+	NClaimClaim claim;
+
+	claim.order_no = order_no;
+	claim.outcome = outcome;
+	claim.result = result;
+	claim.message_id = message == NULL || message->type == NULL ? NULL :
+		DatumGetUUIDP(OidFunctionCall0(F_GEN_RANDOM_UUID));
+	claim.created_at = GetCurrentTimestamp();
+
+	if (!nclaim_claim_insert(notice, &claim))
+		return false;
+	if (claim.message_id != NULL)
+		nclaim_outbox_insert(notice, &claim, message);
+
+	answer_with(answer, true, outcome, result);
+	answer->seen = true;
+	answer->first_seen = claim.created_at;
+	return true;
+}
+
+/* An event without a machine: recognise repeats, and publish. */
+static Progress
+process_event(const NClaimNotice *notice, const NClaimEvent *event,
+			  NClaimAnswer *answer)
+{
+	NClaimMessage message = {NULL, event->message_type, NULL, NULL};
+
+	return write_claim(notice, notice->order_no, "APPLIED",
+					   applied_result(NULL, NULL), &message, answer) ?
+		ANSWERED : LOOK_AGAIN;
+}
+
+/* An event that is not legal at the order's status. */
+static Progress
+process_illegal(const NClaimNotice *notice, const NClaimEvent *event,
+				const NClaimOrderRow *row, NClaimVerdict verdict,
+				NClaimAnswer *answer)
+{
+	const char *reason = verdict == NCLAIM_ALREADY ? "already" :
+		verdict == NCLAIM_STALE ? "stale" : "early";
+
+	if (verdict == NCLAIM_EARLY && !event->skip_early)
+		return answer_without_claim(notice, answer, "EARLY",
+									status_result("early", row->status_text, NULL));
+	return write_claim(notice, row->order_no, "SKIPPED",
+					   status_result("skipped", row->status_text, reason),
+					   NULL, answer) ? ANSWERED : LOOK_AGAIN;
+}
+
+/* Claim, message, UPDATE, in this order. */
+static Progress
+process_legal(const NClaimNotice *notice, const NClaimMachine *machine,
+			  NClaimOrderTable *table, Datum key, const NClaimOrderRow *row,
+			  const Step *step, NClaimAnswer *answer)
+{
+	NClaimMessage message;
+
+	message.machine = machine->name;
+	message.type = step->message_type;
+	message.from = step->from_text;
+	message.to = step->to_text;
+	if (!write_claim(notice, row->order_no, "APPLIED",
+					 applied_result(step->from_text, step->to_text), &message,
+					 answer))
+		return LOOK_AGAIN;
+	if (step->changes)
+		nclaim_order_update(table, key, step->from, step->to);
+	return ANSWERED;
+}
+
+/*
+ * Copies what is needed of the edge: the cache may go away under the
+ * statements that follow.  The new status passes through the type's input
+ * function now, so that a domain's present constraints apply.
+ */
+static void
+take_step(const NClaimGraph *graph, const NClaimEdge *edge,
+		  const NClaimOrderRow *row, NClaimColumn *column, Step *step)
+{
+	step->from = row->status;
+	step->from_text = row->status_text;
+	step->changes = edge->to != NCLAIM_NONE;
+	step->to_text = step->changes ? pstrdup(graph->status_text[edge->to]) :
+		row->status_text;
+	step->to = step->changes ? nclaim_column_in(column, step->to_text) : (Datum) 0;
+	step->message_type = edge->message_type == NULL ? NULL :
+		pstrdup(edge->message_type);
+}
+
+/*
+ * With the order's row locked: finds the event again, for a transition that
+ * was looked up before the lock is a stale one, and acts on what it says.
+ */
+static Progress
+process_locked(const NClaimNotice *notice, NClaimOrderTable *table, Datum key,
+			   const NClaimOrderRow *row, NClaimAnswer *answer)
+{
+	NClaimEvent *event = nclaim_event_find(notice->event_type);
+	NClaimVerdict verdict;
+	const NClaimEdge *edge;
+	Step		step;
+
+	if (event == NULL || event->machine == NULL ||
+		!nclaim_machine_ready(event->machine) ||
+		event->machine->table != table)
+		return LOOK_AGAIN;
+	nclaim_check_order_no(row->order_no);
+
+	verdict = nclaim_graph_classify(event->machine->graph, event->event_type,
+									row->status_isnull, row->status, &edge);
+	if (verdict != NCLAIM_LEGAL)
+		return process_illegal(notice, event, row, verdict, answer);
+	take_step(event->machine->graph, edge, row, &table->status, &step);
+	return process_legal(notice, event->machine, table, key, row, &step, answer);
+}
+
+/* Steps 3 to 8 for an event with a machine. */
+static Progress
+process_order(const NClaimNotice *notice, NClaimMachine *machine,
+			  bool deadline_passed, NClaimAnswer *answer)
+{
+	NClaimOrderTable *table;
+	NClaimOrderRow row;
+	Datum		key;
+
+	if (!nclaim_machine_ready(machine))
+		return LOOK_AGAIN;
+	table = machine->table;
+	key = nclaim_column_in(&table->key, notice->order_no);
+
+	if (nclaim_order_lock(table, key, &row))
+		return process_locked(notice, table, key, &row, answer);
+	if (!nclaim_order_exists(table, key))
+		return answer_without_claim(notice, answer, "NO_ORDER", NULL);
+	if (!deadline_passed)
+		return HELD;
+	return answer_without_claim(notice, answer,
+								nclaim_order_hidden(table, key) ? "NO_ORDER" : "BUSY",
+								NULL);
+}
+
+/* Sleeps for about that long, not beyond the deadline, and not uninterruptibly. */
+static void
+wait_for_order(long sleep_us, TimestampTz deadline)
+{
+	long		left_us = (long) Max(deadline - GetCurrentTimestamp(), 0);
+	double		jitter = 0.75 + 0.5 * pg_prng_double(&pg_global_prng_state);
+
+	sleep_us = Min((long) (sleep_us * jitter), left_us);
+	if (sleep_us < 1000)
+		pg_usleep(sleep_us);
+	else
+	{
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 sleep_us / 1000, nclaim_wait_event());
+		ResetLatch(MyLatch);
+	}
+	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * Processes a notice whose arguments were checked, and fills *answer, whose
+ * texts and result live in the current memory context.  Needs an SPI
+ * connection.
+ */
+void
+nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
+{
+	TimestampTz deadline = GetCurrentTimestamp() +
+		(TimestampTz) nclaim_busy_timeout * 1000;
+	long		sleep_us = MIN_SLEEP_US;
+	int			lost = 0;
+
+	memset(answer, 0, sizeof(*answer));
+	while (!nclaim_claim_answer(notice, answer))
+	{
+		NClaimEvent *event = nclaim_event_find(notice->event_type);
+		Progress	progress;
+
+		if (event == NULL)
+			progress = answer_no_rule(notice, answer);
+		else if (event->machine == NULL)
+			progress = process_event(notice, event, answer);
+		else
+			progress = process_order(notice, event->machine,
+									 GetCurrentTimestamp() >= deadline, answer);
+
+		if (progress == ANSWERED)
+			return;
+		if (progress == HELD)
+		{
+			wait_for_order(sleep_us, deadline);
+			sleep_us = Min(2 * sleep_us, MAX_SLEEP_US);
+		}
+		else if (++lost >= MAX_LOST_RACES)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not claim the notification: it or its declaration keeps changing"),
+					 errhint("The transaction might succeed if retried.")));
+	}
+}
