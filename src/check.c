@@ -122,16 +122,12 @@ check_rows(NClaimOrderTable *table, const NClaimGraph *graph, int sample,
 static NClaimMachine *
 require_machine(const char *name)
 {
-	NClaimMachine *machine;
+	NClaimMachine *machine = nclaim_machine_ready(name);
 
-	do
-	{
-		machine = nclaim_machine_find(name);
-		if (machine == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("machine \"%s\" does not exist", name)));
-	} while (!nclaim_machine_ready(machine));
+	if (machine == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("machine \"%s\" does not exist", name)));
 	return machine;
 }
 

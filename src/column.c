@@ -99,33 +99,33 @@ static char *
 out_in_iso_style(NClaimColumn *column, Datum value)
 {
 	int			nestlevel = NewGUCNestLevel();
-	char	   *text;
+	char	   *out;
 
 	(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	text = OutputFunctionCall(&column->out, value);
+	out = OutputFunctionCall(&column->out, value);
 	AtEOXact_GUC(true, nestlevel);
-	return text;
+	return out;
 }
 
 /* Returns a value as text, in the current memory context. */
 char *
 nclaim_column_out(NClaimColumn *column, Datum value)
 {
-	char	   *text = column->is_date ? out_in_iso_style(column, value) :
+	char	   *out = column->is_date ? out_in_iso_style(column, value) :
 		OutputFunctionCall(&column->out, value);
 
 	if (column->padded)
 	{
-		int			len = strlen(text);
+		int			len = strlen(out);
 
-		while (len > 0 && text[len - 1] == ' ')
+		while (len > 0 && out[len - 1] == ' ')
 			len--;
-		text[len] = '\0';
+		out[len] = '\0';
 	}
-	return text;
+	return out;
 }
 
 /* Are two values of the column, neither of them null, equal? */

@@ -30,14 +30,15 @@
 
 #define MAX_OWN_ARGS	11
 
-/* In the statements below "@" stands for the extension's schema. */
-static const struct
+typedef struct OwnStatement
 {
 	const char *sql;
 	int			nargs;
 	Oid			argtypes[MAX_OWN_ARGS];
-}			own_statements[NCLAIM_OWN_STATEMENTS] =
-{
+} OwnStatement;
+
+/* In the statements below "@" stands for the extension's schema. */
+static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_FIND_CLAIM] = {
 		"SELECT c.order_no, c.digest_mode, c.payload_hash, c.outcome, c.result_json, c.created_at"
 		" FROM @.notify_claim AS c"

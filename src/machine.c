@@ -33,6 +33,9 @@
 
 #include "notify_claim.h"
 
+/* How often a definition is read again when it changes meanwhile. */
+#define MAX_ATTEMPTS	3
+
 /* Longest key: 158 characters of up to four bytes, and the zero. */
 #define NAME_BYTES	640
 
@@ -332,15 +335,16 @@ check_table_name(NClaimMachine *machine)
 }
 
 /*
- * What was found is good if nothing has changed since the cache was begun.
- * Under a storm of changes the last reading has to do: it was made under a
- * snapshot later than the call.
+ * An event and its machine are read under snapshots of their own; whether they
+ * belong together is known if nothing has changed since the cache was begun.
+ * Under a storm of changes the last reading has to do: every part of it is
+ * later than the call.
  */
 static bool
 found_is_current(int attempt)
 {
 	AcceptInvalidationMessages();
-	return cache->epoch == epoch || attempt >= 20;
+	return cache->epoch == epoch || attempt >= MAX_ATTEMPTS;
 }
 
 /*
@@ -350,7 +354,7 @@ found_is_current(int attempt)
 NClaimEvent *
 nclaim_event_find(const char *event_type)
 {
-	for (int attempt = 0;; attempt++)
+	for (int attempt = 1;; attempt++)
 	{
 		NClaimEvent *event;
 
@@ -367,7 +371,7 @@ nclaim_event_find(const char *event_type)
 NClaimMachine *
 nclaim_machine_find(const char *name)
 {
-	for (int attempt = 0;; attempt++)
+	for (int attempt = 1;; attempt++)
 	{
 		NClaimMachine *machine;
 
@@ -438,16 +442,58 @@ load_graph(NClaimMachine *machine)
 }
 
 /*
- * Makes a machine that was found ready to be used: raises what is wrong with
- * its table, locks the table, and reads the transitions.  Returns false where
- * something has changed meanwhile: find it again.
+ * Raises what is wrong with the machine's table, or locks it and reads the
+ * transitions.  Returns false where DDL may have come in between the reading
+ * of the definition and the lock: *locked is then the table, and when the same
+ * one is found again it was read under the lock.
  */
-bool
-nclaim_machine_ready(NClaimMachine *machine)
+static bool
+make_ready(NClaimMachine *machine, Oid *locked)
 {
+	bool		read_under_lock;
+
 	nclaim_machine_require(machine);
-	LockRelationOid(machine->table->relid, RowShareLock);
-	if (cache->epoch == epoch && machine->graph == NULL)
+	read_under_lock = *locked == machine->relid;
+	*locked = machine->relid;
+	LockRelationOid(machine->relid, RowShareLock);
+	if (cache->epoch != epoch && !read_under_lock)
+		return false;
+	if (machine->graph == NULL)
 		load_graph(machine);
-	return cache->epoch == epoch;
+	return true;
+}
+
+/*
+ * Like nclaim_event_find(), and the event's machine, if it has one, is ready
+ * to be used: its table is locked against DDL until the transaction ends, and
+ * its graph is there.  Raises what is wrong with the table, and what the
+ * status type's input function raises for a status that it does not know any
+ * more.
+ */
+NClaimEvent *
+nclaim_event_ready(const char *event_type)
+{
+	Oid			locked = InvalidOid;
+	NClaimEvent *event;
+
+	do
+	{
+		event = nclaim_event_find(event_type);
+	} while (event != NULL && event->machine != NULL &&
+			 !make_ready(event->machine, &locked));
+	return event;
+}
+
+/* The same for a machine. */
+NClaimMachine *
+nclaim_machine_ready(const char *name)
+{
+	Oid			locked = InvalidOid;
+	NClaimMachine *machine;
+
+	do
+	{
+		machine = nclaim_machine_find(name);
+	} while (machine != NULL && !make_ready(machine, &locked));
+	return machine;
 }

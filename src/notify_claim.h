@@ -151,6 +151,8 @@ extern void nclaim_order_describe(NClaimOrderTable *table, Oid relid,
 								  const char *status_column,
 								  NClaimProblem *problem);
 extern void nclaim_order_free(NClaimOrderTable *table);
+extern bool nclaim_order_same(const NClaimOrderTable *a,
+							  const NClaimOrderTable *b);
 extern bool nclaim_order_exists(NClaimOrderTable *table, Datum key);
 extern bool nclaim_order_lock(NClaimOrderTable *table, Datum key,
 							  NClaimOrderRow *row);
@@ -220,7 +222,7 @@ typedef struct NClaimMachine
 	uint64		checked;		/* when the name was looked up */
 	NClaimProblem problem;		/* why the order table cannot be used */
 	NClaimOrderTable *table;	/* NULL where there is a problem */
-	NClaimGraph *graph;			/* NULL until nclaim_machine_ready() */
+	NClaimGraph *graph;			/* NULL until the machine is ready */
 } NClaimMachine;
 
 typedef struct NClaimEvent
@@ -236,7 +238,8 @@ extern void nclaim_machine_invalidate(void);
 extern NClaimEvent *nclaim_event_find(const char *event_type);
 extern NClaimMachine *nclaim_machine_find(const char *name);
 extern void nclaim_machine_require(const NClaimMachine *machine);
-extern bool nclaim_machine_ready(NClaimMachine *machine);
+extern NClaimEvent *nclaim_event_ready(const char *event_type);
+extern NClaimMachine *nclaim_machine_ready(const char *name);
 
 /* in check.c */
 

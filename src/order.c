@@ -257,6 +257,15 @@ nclaim_order_describe(NClaimOrderTable *table, Oid relid,
 	relation_close(rel, AccessShareLock);
 }
 
+/* Do two descriptions mean the same columns of the same table? */
+bool
+nclaim_order_same(const NClaimOrderTable *a, const NClaimOrderTable *b)
+{
+	return a->relid == b->relid &&
+		a->key.attnum == b->key.attnum &&
+		a->status.attnum == b->status.attnum;
+}
+
 /* Frees the table's plans; nobody may be executing them. */
 void
 nclaim_order_free(NClaimOrderTable *table)

@@ -176,9 +176,10 @@ process_illegal(const NClaimNotice *notice, const NClaimEvent *event,
 /* Claim, message, UPDATE, in this order. */
 static Progress
 process_legal(const NClaimNotice *notice, const NClaimMachine *machine,
-			  NClaimOrderTable *table, Datum key, const NClaimOrderRow *row,
-			  const Step *step, NClaimAnswer *answer)
+			  Datum key, const NClaimOrderRow *row, const Step *step,
+			  NClaimAnswer *answer)
 {
+	NClaimOrderTable *table = machine->table;
 	NClaimMessage message;
 
 	message.machine = machine->name;
@@ -218,41 +219,36 @@ take_step(const NClaimGraph *graph, const NClaimEdge *edge,
  * was looked up before the lock is a stale one, and acts on what it says.
  */
 static Progress
-process_locked(const NClaimNotice *notice, NClaimOrderTable *table, Datum key,
-			   const NClaimOrderRow *row, NClaimAnswer *answer)
+process_locked(const NClaimNotice *notice, const NClaimOrderTable *locked,
+			   Datum key, const NClaimOrderRow *row, NClaimAnswer *answer)
 {
-	NClaimEvent *event = nclaim_event_find(notice->event_type);
+	NClaimEvent *event = nclaim_event_ready(notice->event_type);
+	NClaimMachine *machine;
 	NClaimVerdict verdict;
 	const NClaimEdge *edge;
 	Step		step;
 
 	if (event == NULL || event->machine == NULL ||
-		!nclaim_machine_ready(event->machine) ||
-		event->machine->table != table)
+		!nclaim_order_same(event->machine->table, locked))
 		return LOOK_AGAIN;
+	machine = event->machine;
 	nclaim_check_order_no(row->order_no);
 
-	verdict = nclaim_graph_classify(event->machine->graph, event->event_type,
+	verdict = nclaim_graph_classify(machine->graph, event->event_type,
 									row->status_isnull, row->status, &edge);
 	if (verdict != NCLAIM_LEGAL)
 		return process_illegal(notice, event, row, verdict, answer);
-	take_step(event->machine->graph, edge, row, &table->status, &step);
-	return process_legal(notice, event->machine, table, key, row, &step, answer);
+	take_step(machine->graph, edge, row, &machine->table->status, &step);
+	return process_legal(notice, machine, key, row, &step, answer);
 }
 
 /* Steps 3 to 8 for an event with a machine. */
 static Progress
-process_order(const NClaimNotice *notice, NClaimMachine *machine,
+process_order(const NClaimNotice *notice, NClaimOrderTable *table,
 			  bool deadline_passed, NClaimAnswer *answer)
 {
-	NClaimOrderTable *table;
 	NClaimOrderRow row;
-	Datum		key;
-
-	if (!nclaim_machine_ready(machine))
-		return LOOK_AGAIN;
-	table = machine->table;
-	key = nclaim_column_in(&table->key, notice->order_no);
+	Datum		key = nclaim_column_in(&table->key, notice->order_no);
 
 	if (nclaim_order_lock(table, key, &row))
 		return process_locked(notice, table, key, &row, answer);
@@ -301,7 +297,7 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 	memset(answer, 0, sizeof(*answer));
 	while (!nclaim_claim_answer(notice, answer))
 	{
-		NClaimEvent *event = nclaim_event_find(notice->event_type);
+		NClaimEvent *event = nclaim_event_ready(notice->event_type);
 		Progress	progress;
 
 		if (event == NULL)
@@ -309,7 +305,7 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 		else if (event->machine == NULL)
 			progress = process_event(notice, event, answer);
 		else
-			progress = process_order(notice, event->machine,
+			progress = process_order(notice, event->machine->table,
 									 GetCurrentTimestamp() >= deadline, answer);
 
 		if (progress == ANSWERED)
