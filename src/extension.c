@@ -178,13 +178,6 @@ nclaim_extension_enter(FunctionCallInfo fcinfo)
 	own.valid = own.invalidations == invalidations;
 }
 
-/* The extension's schema, quoted. */
-const char *
-nclaim_extension_schema(void)
-{
-	return own.schema;
-}
-
 /* OID of the extension's schema. */
 Oid
 nclaim_extension_namespace(void)

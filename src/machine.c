@@ -309,7 +309,9 @@ cached_event(const char *event_type)
 	event->event_type = MemoryContextStrdup(cache->context, event_type);
 	machine = cached_text(1);
 	event->message_type = cached_text(2);
-	event->skip_early = strcmp(cached_text(3), "skip") == 0;
+	event->skip_early = strcmp(SPI_getvalue(SPI_tuptable->vals[0],
+											SPI_tuptable->tupdesc, 3),
+							   "skip") == 0;
 	SPI_freetuptable(SPI_tuptable);
 
 	if (machine != NULL)

@@ -50,7 +50,6 @@ typedef enum NClaimOwnStatement
 
 extern void nclaim_extension_init(void);
 extern void nclaim_extension_enter(FunctionCallInfo fcinfo);
-extern const char *nclaim_extension_schema(void);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern char *nclaim_own_sql(const char *sql);

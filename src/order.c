@@ -102,8 +102,7 @@ check_partitions(Relation whole, const char *status_column,
 	ListCell   *cell;
 
 	if (whole->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-		relids = find_all_inheritors(RelationGetRelid(whole), AccessShareLock,
-									 NULL);
+		relids = find_all_inheritors(RelationGetRelid(whole), NoLock, NULL);
 	if (whole->rd_rel->relispartition)
 		relids = list_concat(relids,
 							 get_partition_ancestors(RelationGetRelid(whole)));

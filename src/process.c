@@ -19,7 +19,7 @@
 #include "access/xact.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "pgstat.h"
+#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -261,11 +261,26 @@ process_order(const NClaimNotice *notice, NClaimOrderTable *table,
 								NULL);
 }
 
+/*
+ * How much of the busy timeout is left, in microseconds; 0 or less once it has
+ * passed.  By the monotonic clock: the deadline does not move with the time of
+ * day.
+ */
+static long
+time_left(instr_time start)
+{
+	instr_time	spent;
+
+	INSTR_TIME_SET_CURRENT(spent);
+	INSTR_TIME_SUBTRACT(spent, start);
+	return nclaim_busy_timeout * 1000L - (long) INSTR_TIME_GET_MICROSEC(spent);
+}
+
 /* Sleeps for about that long, not beyond the deadline, and not uninterruptibly. */
 static void
-wait_for_order(long sleep_us, TimestampTz deadline)
+wait_for_order(long sleep_us, instr_time start)
 {
-	long		left_us = (long) Max(deadline - GetCurrentTimestamp(), 0);
+	long		left_us = Max(time_left(start), 0);
 	double		jitter = 0.75 + 0.5 * pg_prng_double(&pg_global_prng_state);
 
 	sleep_us = Min((long) (sleep_us * jitter), left_us);
@@ -289,11 +304,11 @@ wait_for_order(long sleep_us, TimestampTz deadline)
 void
 nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 {
-	TimestampTz deadline = GetCurrentTimestamp() +
-		(TimestampTz) nclaim_busy_timeout * 1000;
+	instr_time	start;
 	long		sleep_us = MIN_SLEEP_US;
 	int			lost = 0;
 
+	INSTR_TIME_SET_CURRENT(start);
 	memset(answer, 0, sizeof(*answer));
 	while (!nclaim_claim_answer(notice, answer))
 	{
@@ -306,13 +321,13 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 			progress = process_event(notice, event, answer);
 		else
 			progress = process_order(notice, event->machine->table,
-									 GetCurrentTimestamp() >= deadline, answer);
+									 time_left(start) <= 0, answer);
 
 		if (progress == ANSWERED)
 			return;
 		if (progress == HELD)
 		{
-			wait_for_order(sleep_us, deadline);
+			wait_for_order(sleep_us, start);
 			sleep_us = Min(2 * sleep_us, MAX_SLEEP_US);
 		}
 		else if (++lost >= MAX_LOST_RACES)
