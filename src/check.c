@@ -115,26 +115,11 @@ check_rows(NClaimOrderTable *table, const NClaimGraph *graph, int sample,
 	return findings;
 }
 
-/*
- * Finds the machine, ready to be used.  Raises 42704 where there is none of
- * that name.
- */
-static NClaimMachine *
-require_machine(const char *name)
-{
-	NClaimMachine *machine = nclaim_machine_ready(name);
-
-	if (machine == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("machine \"%s\" does not exist", name)));
-	return machine;
-}
-
+/* Raises 42704 where there is no machine of that name. */
 static List *
 check_machine(const char *name, int sample)
 {
-	NClaimMachine *machine = require_machine(name);
+	NClaimMachine *machine = nclaim_machine_ready(name);
 
 	return check_rows(machine->table, machine->graph, sample,
 					  check_graph(machine->graph));

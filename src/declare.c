@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * declare.c
- *		Declaring machines, events and transitions.
+ *		Declaring machines and events.
  *
  * Declaring the identical thing twice does nothing, a contradiction raises
  * 42710.  A machine is its order table's owner's to declare; an event without
@@ -30,17 +30,14 @@ PG_FUNCTION_INFO_V1(notify_claim_machine_drop);
 PG_FUNCTION_INFO_V1(notify_claim_event_add);
 PG_FUNCTION_INFO_V1(notify_claim_event_set);
 PG_FUNCTION_INFO_V1(notify_claim_event_drop);
-PG_FUNCTION_INFO_V1(notify_claim_transition_add);
-PG_FUNCTION_INFO_V1(notify_claim_transition_drop);
 PG_FUNCTION_INFO_V1(notify_claim_definition_changed);
 
-/* Condition that a column equals a parameter, null being a value too. */
-#define SAME(column, param) \
-	"(" column " OPERATOR(pg_catalog.=) " param \
-	" OR (" column " IS NULL AND " param " IS NULL))"
-
-static void
-enter(FunctionCallInfo fcinfo)
+/*
+ * Begins a declaring function: finds the extension's tables and connects to
+ * SPI.
+ */
+void
+nclaim_declare_begin(FunctionCallInfo fcinfo)
 {
 	nclaim_extension_enter(fcinfo);
 	if (SPI_connect() != SPI_OK_CONNECT)
@@ -63,15 +60,11 @@ require_machine_owner(const NClaimMachine *machine)
 }
 
 /* Finds a machine that the user may change.  Raises 42704 or 42501. */
-static NClaimMachine *
-owned_machine(const char *name)
+NClaimMachine *
+nclaim_owned_machine(const char *name)
 {
 	NClaimMachine *machine = nclaim_machine_find(name);
 
-	if (machine == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("machine \"%s\" does not exist", name)));
 	require_machine_owner(machine);
 	return machine;
 }
@@ -126,13 +119,13 @@ static void
 require_usable_table(Oid relid, const char *order_column,
 					 const char *status_column)
 {
-	NClaimMachine machine = {0};
+	NClaimProblem problem = {0};
 	NClaimOrderTable table;
 
 	require_table_owner(relid);
 	nclaim_order_describe(&table, relid, order_column, status_column,
-						  &machine.problem);
-	nclaim_machine_require(&machine);
+						  &problem);
+	nclaim_problem_raise(&problem);
 }
 
 static char *
@@ -175,7 +168,7 @@ notify_claim_machine_add(PG_FUNCTION_ARGS)
 		name = get_rel_name(relid);
 	check_machine_name(name);
 
-	enter(fcinfo);
+	nclaim_declare_begin(fcinfo);
 	require_usable_table(relid, order_column, status_column);
 	values[0] = name;
 	values[1] = psprintf("%u", relid);
@@ -214,12 +207,12 @@ notify_claim_machine_set(PG_FUNCTION_ARGS)
 	NClaimMachine *machine;
 	const char *values[5];
 
-	enter(fcinfo);
-	machine = owned_machine(name);
+	nclaim_declare_begin(fcinfo);
+	machine = nclaim_owned_machine(name);
 	if (!OidIsValid(relid))
 		relid = machine->relid;
 	if (!OidIsValid(relid))
-		nclaim_machine_require(machine);
+		nclaim_problem_raise(&machine->problem);
 	if (order_column == NULL)
 		order_column = machine->order_column;
 	if (status_column == NULL)
@@ -249,8 +242,8 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
 {
 	const char *name = nclaim_text_arg(fcinfo, 0, "machine");
 
-	enter(fcinfo);
-	owned_machine(name);
+	nclaim_declare_begin(fcinfo);
+	nclaim_owned_machine(name);
 	nclaim_own_run("DELETE FROM @.notify_machine WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
 	SPI_finish();
@@ -261,9 +254,9 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
  * Inserts an event unless one of that type exists; returns whether it did.
  * on_early NULL takes the default.
  */
-static bool
-insert_event(const char *event_type, const char *message_type,
-			 const char *machine, const char *on_early)
+bool
+nclaim_event_insert(const char *event_type, const char *message_type,
+					const char *machine, const char *on_early)
 {
 	const char *values[4] = {event_type, message_type, machine, on_early};
 
@@ -295,16 +288,16 @@ notify_claim_event_add(PG_FUNCTION_ARGS)
 				 errmsg("event of a machine cannot have a message type of its own"),
 				 errhint("Pass the message type to notify_transition_add().")));
 
-	enter(fcinfo);
+	nclaim_declare_begin(fcinfo);
 	if (machine != NULL)
-		owned_machine(machine);
+		nclaim_owned_machine(machine);
 	else
 		require_table_owner(nclaim_extension_claim_table());
-	if (!insert_event(event_type, message_type, machine, on_early) &&
+	if (!nclaim_event_insert(event_type, message_type, machine, on_early) &&
 		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
 					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
-					   " AND " SAME("e.message_type", "$2")
-					   " AND " SAME("e.machine", "$3")
+					   " AND " NCLAIM_SAME("e.message_type", "$2")
+					   " AND " NCLAIM_SAME("e.machine", "$3")
 					   " AND ($4 IS NULL OR e.on_early OPERATOR(pg_catalog.=) $4)",
 					   4, values) == 0)
 		ereport(ERROR,
@@ -329,7 +322,7 @@ notify_claim_event_set(PG_FUNCTION_ARGS)
 	const char *values[3] = {event_type, message_type, on_early};
 
 	check_on_early(on_early);
-	enter(fcinfo);
+	nclaim_declare_begin(fcinfo);
 	if (owned_event(event_type)->machine != NULL && message_type != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -353,187 +346,10 @@ notify_claim_event_drop(PG_FUNCTION_ARGS)
 {
 	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
 
-	enter(fcinfo);
+	nclaim_declare_begin(fcinfo);
 	owned_event(event_type);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
 				   1, &event_type);
-	SPI_finish();
-	PG_RETURN_VOID();
-}
-
-/* The arguments that name a step, its machine found. */
-typedef struct StepArgs
-{
-	char	   *machine;
-	char	   *event_type;		/* or NULL */
-	char	   *from_status;	/* or NULL */
-	char	   *to_status;		/* or NULL */
-} StepArgs;
-
-/* The event's machine, or else the only one there is. */
-static char *
-default_machine(const char *event_type)
-{
-	NClaimEvent *event = event_type == NULL ? NULL :
-		nclaim_event_find(event_type);
-	uint64		machines;
-
-	if (event != NULL && event->machine != NULL)
-		return pstrdup(event->machine->name);
-
-	machines = nclaim_own_run("SELECT m.machine FROM @.notify_machine AS m LIMIT 2",
-							  0, NULL);
-	if (machines != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg(machines == 0 ? "there is no machine yet" :
-						"machine must be named: there are several"),
-				 errhint(machines == 0 ? "Declare one with notify_machine_add()." :
-						 "Pass argument \"machine\".")));
-	return SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-}
-
-/*
- * Reads the arguments event_type, from_status, to_status and, as number
- * machine_arg, machine.  The user must own the machine's table.
- */
-static void
-read_step(FunctionCallInfo fcinfo, int machine_arg, StepArgs *step)
-{
-	step->event_type = nclaim_optional_text_arg(fcinfo, 0);
-	step->from_status = nclaim_optional_text_arg(fcinfo, 1);
-	step->to_status = nclaim_optional_text_arg(fcinfo, 2);
-	step->machine = nclaim_optional_text_arg(fcinfo, machine_arg);
-	if (step->event_type != NULL)
-		nclaim_check_event_type(step->event_type);
-	if (step->machine == NULL)
-		step->machine = default_machine(step->event_type);
-	owned_machine(step->machine);
-}
-
-/* A status as the column spells it. */
-static char *
-spell_status(NClaimMachine *machine, char *status)
-{
-	NClaimColumn *column = &machine->table->status;
-
-	return status == NULL ? NULL :
-		nclaim_column_out(column, nclaim_column_in(column, status));
-}
-
-/*
- * Spells the statuses as the column does.  Raises 22023 for a step that says
- * nothing, and what the status type raises for a status that it does not know.
- */
-static void
-check_step(StepArgs *step, const char *message_type)
-{
-	NClaimMachine *machine = nclaim_machine_find(step->machine);
-
-	nclaim_machine_require(machine);
-	step->from_status = spell_status(machine, step->from_status);
-	step->to_status = spell_status(machine, step->to_status);
-	if (step->event_type == NULL && step->to_status == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("step without an event must have a target status")));
-	if (step->event_type == NULL && message_type != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("step without an event cannot have a message type"),
-				 errdetail("Others make the step; no message is written for it.")));
-	if (step->from_status != NULL && step->to_status != NULL &&
-		strcmp(step->from_status, step->to_status) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("step leads from status \"%s\" to itself", step->from_status),
-				 errhint("Pass NULL as to_status for an event that leaves the status as it is.")));
-}
-
-/* An event's first transition declares the event. */
-static void
-require_event_of(const StepArgs *step)
-{
-	const char *values[2] = {step->event_type, step->machine};
-
-	if (!insert_event(step->event_type, NULL, step->machine, NULL) &&
-		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
-					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
-					   " AND e.machine OPERATOR(pg_catalog.=) $2",
-					   2, values) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("event type \"%s\" does not belong to machine \"%s\"",
-						step->event_type, step->machine),
-				 errhint("An event belongs to one machine or to none; drop it with notify_event_drop() first.")));
-}
-
-/*
- * notify_transition_add(event_type, from_status, to_status, message_type,
- * machine)
- */
-Datum
-notify_claim_transition_add(PG_FUNCTION_ARGS)
-{
-	char	   *message_type = nclaim_optional_text_arg(fcinfo, 3);
-	const char *values[5];
-	StepArgs	step;
-
-	enter(fcinfo);
-	read_step(fcinfo, 4, &step);
-	check_step(&step, message_type);
-	if (step.event_type != NULL)
-		require_event_of(&step);
-
-	values[0] = step.machine;
-	values[1] = step.event_type;
-	values[2] = step.from_status;
-	values[3] = step.to_status;
-	values[4] = message_type;
-	if (nclaim_own_run("INSERT INTO @.notify_transition (machine, event_type, from_status, to_status, message_type)"
-					   " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-					   5, values) == 0 &&
-		nclaim_own_run("SELECT 1 FROM @.notify_transition AS t"
-					   " WHERE t.machine OPERATOR(pg_catalog.=) $1"
-					   " AND " SAME("t.event_type", "$2")
-					   " AND " SAME("t.from_status", "$3")
-					   " AND " SAME("t.to_status", "$4")
-					   " AND " SAME("t.message_type", "$5"),
-					   5, values) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("event type \"%s\" already has another transition from the same status",
-						step.event_type),
-				 errhint("Drop that one with notify_transition_drop() first.")));
-	nclaim_machine_notice(step.machine);
-	SPI_finish();
-	PG_RETURN_VOID();
-}
-
-/*
- * notify_transition_drop(event_type, from_status, to_status, machine)
- */
-Datum
-notify_claim_transition_drop(PG_FUNCTION_ARGS)
-{
-	const char *values[4];
-	StepArgs	step;
-
-	enter(fcinfo);
-	read_step(fcinfo, 3, &step);
-	values[0] = step.machine;
-	values[1] = step.event_type;
-	values[2] = step.from_status;
-	values[3] = step.to_status;
-	if (nclaim_own_run("DELETE FROM @.notify_transition AS t"
-					   " WHERE t.machine OPERATOR(pg_catalog.=) $1"
-					   " AND " SAME("t.event_type", "$2")
-					   " AND " SAME("t.from_status", "$3")
-					   " AND " SAME("t.to_status", "$4"),
-					   4, values) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("machine \"%s\" has no such transition", step.machine)));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

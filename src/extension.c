@@ -211,7 +211,7 @@ nclaim_own_sql(const char *sql)
 	return buf.data;
 }
 
-/* Become the tables' owner; undone by owner_leave(), or by an abort. */
+/* Becomes the tables' owner; undone by owner_leave(), or by an abort. */
 static void
 owner_enter(Oid *userid, int *sec_context)
 {
@@ -221,10 +221,15 @@ owner_enter(Oid *userid, int *sec_context)
 						   SECURITY_NOFORCE_RLS);
 }
 
-static void
-owner_leave(Oid userid, int sec_context)
+/* Becomes the user again, and returns the number of the statement's rows. */
+static uint64
+owner_leave(Oid userid, int sec_context, int result)
 {
 	SetUserIdAndSecContext(userid, sec_context);
+	if (result < 0)
+		elog(ERROR, "statement on the extension's tables failed: %s",
+			 SPI_result_code_string(result));
+	return SPI_processed;
 }
 
 /*
@@ -257,12 +262,7 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 	result = SPI_execute_snapshot(spi, values, nulls,
 								  latest ? GetLatestSnapshot() : InvalidSnapshot,
 								  InvalidSnapshot, false, true, 0);
-	owner_leave(userid, sec_context);
-
-	if (result < 0)
-		elog(ERROR, "statement on the extension's tables failed: %s",
-			 SPI_result_code_string(result));
-	return SPI_processed;
+	return owner_leave(userid, sec_context, result);
 }
 
 /*
@@ -291,10 +291,5 @@ nclaim_own_run(const char *sql, int nargs, const char *const *texts)
 	owner_enter(&userid, &sec_context);
 	result = SPI_execute_with_args(nclaim_own_sql(sql), nargs, argtypes,
 								   values, nulls, false, 0);
-	owner_leave(userid, sec_context);
-
-	if (result < 0)
-		elog(ERROR, "statement on the extension's tables failed: %s",
-			 SPI_result_code_string(result));
-	return SPI_processed;
+	return owner_leave(userid, sec_context, result);
 }

@@ -20,16 +20,13 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "executor/spi.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-#include "utils/varlena.h"
 
 #include "notify_claim.h"
 
@@ -182,52 +179,6 @@ cached_text(int n)
 	return text == NULL ? NULL : MemoryContextStrdup(cache->context, text);
 }
 
-/* The table of that qualified name, or InvalidOid. */
-static Oid
-table_by_name(const char *name)
-{
-	char	   *raw = pstrdup(name);
-	List	   *parts;
-	Oid			nspoid;
-
-	if (!SplitIdentifierString(raw, '.', &parts) || list_length(parts) != 2)
-		return InvalidOid;
-	nspoid = get_namespace_oid((char *) linitial(parts), true);
-	return OidIsValid(nspoid) ?
-		get_relname_relid((char *) lsecond(parts), nspoid) : InvalidOid;
-}
-
-/*
- * Which table does a machine mean?  The OID decides while it lives; once it is
- * gone, the name.  Two living tables are one too many, which is a problem, as
- * is none.
- */
-static void
-resolve_table(NClaimMachine *machine, Oid declared)
-{
-	NClaimProblem *problem = &machine->problem;
-	char	   *relname = get_rel_name(declared);
-
-	machine->named = table_by_name(machine->table_name);
-	machine->relid = relname != NULL ? declared : machine->named;
-	if (!OidIsValid(machine->relid))
-	{
-		problem->sqlerrcode = ERRCODE_UNDEFINED_TABLE;
-		problem->message = psprintf("order table %s of machine \"%s\" does not exist",
-									machine->table_name, machine->name);
-		problem->hint = "Point the machine at another table with notify_machine_set(), or drop it.";
-	}
-	else if (OidIsValid(machine->named) && machine->named != machine->relid)
-	{
-		problem->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-		problem->message = psprintf("order table of machine \"%s\" is ambiguous",
-									machine->name);
-		problem->hint = psprintf("The table that it was declared for is now %s, and another one is named %s. Choose one with notify_machine_set().",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(declared)), relname),
-								 machine->table_name);
-	}
-}
-
 /* Reads a machine into the cache; NULL where there is none of that name. */
 static NClaimMachine *
 load_machine(const char *name)
@@ -252,7 +203,7 @@ load_machine(const char *name)
 
 	MemoryContextSwitchTo(cache->context);
 	machine->checked = relation_changes;
-	resolve_table(machine, declared);
+	nclaim_resolve_table(machine, declared);
 	if (machine->problem.sqlerrcode == 0)
 	{
 		NClaimOrderTable *table = palloc(sizeof(NClaimOrderTable));
@@ -332,7 +283,7 @@ check_table_name(NClaimMachine *machine)
 	if (machine->checked == relation_changes)
 		return;
 	machine->checked = relation_changes;
-	if (table_by_name(machine->table_name) != machine->named)
+	if (nclaim_table_by_name(machine->table_name) != machine->named)
 		epoch++;
 }
 
@@ -356,47 +307,42 @@ found_is_current(int attempt)
 NClaimEvent *
 nclaim_event_find(const char *event_type)
 {
-	for (int attempt = 1;; attempt++)
-	{
-		NClaimEvent *event;
+	NClaimEvent *event;
+	int			attempt = 0;
 
+	do
+	{
 		refresh_cache();
 		event = cached_event(event_type);
 		if (event != NULL && event->machine != NULL)
 			check_table_name(event->machine);
-		if (found_is_current(attempt))
-			return event;
-	}
+	} while (!found_is_current(++attempt));
+	return event;
 }
 
-/* The same for a machine. */
+/*
+ * Returns the machine of that name as last committed.  Raises 42704 if there is
+ * none; one whose table cannot be used is no error here.
+ */
 NClaimMachine *
 nclaim_machine_find(const char *name)
 {
-	for (int attempt = 1;; attempt++)
-	{
-		NClaimMachine *machine;
+	NClaimMachine *machine;
+	int			attempt = 0;
 
+	do
+	{
 		refresh_cache();
 		machine = cached_machine(name);
 		if (machine != NULL)
 			check_table_name(machine);
-		if (found_is_current(attempt))
-			return machine;
-	}
-}
+	} while (!found_is_current(++attempt));
 
-/* Raises why the machine's order table cannot be used, if so. */
-void
-nclaim_machine_require(const NClaimMachine *machine)
-{
-	const NClaimProblem *problem = &machine->problem;
-
-	if (problem->sqlerrcode != 0)
+	if (machine == NULL)
 		ereport(ERROR,
-				(errcode(problem->sqlerrcode),
-				 errmsg("%s", problem->message),
-				 problem->hint == NULL ? 0 : errhint("%s", problem->hint)));
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("machine \"%s\" does not exist", name)));
+	return machine;
 }
 
 /* Names the transition whose status the column's type refuses. */
@@ -454,7 +400,7 @@ make_ready(NClaimMachine *machine, Oid *locked)
 {
 	bool		read_under_lock;
 
-	nclaim_machine_require(machine);
+	nclaim_problem_raise(&machine->problem);
 	read_under_lock = *locked == machine->relid;
 	*locked = machine->relid;
 	LockRelationOid(machine->relid, RowShareLock);
@@ -496,6 +442,6 @@ nclaim_machine_ready(const char *name)
 	do
 	{
 		machine = nclaim_machine_find(name);
-	} while (machine != NULL && !make_ready(machine, &locked));
+	} while (!make_ready(machine, &locked));
 	return machine;
 }

@@ -58,6 +58,11 @@ extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 extern uint64 nclaim_own_run(const char *sql, int nargs,
 							 const char *const *texts);
 
+/* Condition that a column equals a parameter, null being a value too. */
+#define NCLAIM_SAME(column, param) \
+	"(" column " OPERATOR(pg_catalog.=) " param \
+	" OR (" column " IS NULL AND " param " IS NULL))"
+
 /* in digest.c */
 
 #define NCLAIM_DIGEST_LEN	64
@@ -236,9 +241,22 @@ extern void nclaim_machine_init(void);
 extern void nclaim_machine_invalidate(void);
 extern NClaimEvent *nclaim_event_find(const char *event_type);
 extern NClaimMachine *nclaim_machine_find(const char *name);
-extern void nclaim_machine_require(const NClaimMachine *machine);
 extern NClaimEvent *nclaim_event_ready(const char *event_type);
 extern NClaimMachine *nclaim_machine_ready(const char *name);
+
+/* in resolve.c */
+
+extern Oid	nclaim_table_by_name(const char *name);
+extern void nclaim_resolve_table(NClaimMachine *machine, Oid declared);
+extern void nclaim_problem_raise(const NClaimProblem *problem);
+
+/* in declare.c */
+
+extern void nclaim_declare_begin(FunctionCallInfo fcinfo);
+extern NClaimMachine *nclaim_owned_machine(const char *name);
+extern bool nclaim_event_insert(const char *event_type,
+								const char *message_type,
+								const char *machine, const char *on_early);
 
 /* in check.c */
 
