@@ -8,16 +8,11 @@ SELECT notify_event_add('push');
 INSERT INTO biz_order VALUES (1, 'PENDING');
 
 -- also: an error inside an exception block leaves nothing behind
-CREATE FUNCTION attempt(stmt text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; answer text;
-BEGIN
-	EXECUTE stmt INTO answer;
-	RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', state || ': ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set attempt :abs_srcdir '/include/attempt.sql'
+\set ECHO none
+\i :attempt
+\set ECHO all
 CREATE FUNCTION deliver(txn text, event text, ord text, body text DEFAULT 'b', ch text DEFAULT 'default') RETURNS text LANGUAGE sql AS $$
 	SELECT attempt(format('SELECT outcome FROM handle_notify(%L, %L, %L, %L::bytea, %L)', txn, event, ord, body, ch)) $$;
 

@@ -1,16 +1,11 @@
 -- DDL and changed declarations between two calls: the next call sees them.
 SET client_min_messages = warning;
 CREATE EXTENSION notify_claim;
-CREATE FUNCTION attempt(stmt text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; hint text; answer text;
-BEGIN
-	EXECUTE stmt INTO answer;
-	RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', state || ': ' || message, nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set attempt :abs_srcdir '/include/attempt.sql'
+\set ECHO none
+\i :attempt
+\set ECHO all
 CREATE SEQUENCE txn;
 CREATE FUNCTION pay(ord text) RETURNS text LANGUAGE sql AS $$
 	SELECT attempt(format($q$SELECT outcome || ' ' || coalesce(result::text, '') FROM handle_notify('T%s', 'PAY', %L, 'b')$q$, nextval('txn'), ord)) $$;

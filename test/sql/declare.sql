@@ -1,16 +1,11 @@
 -- Declaring machines, events and transitions.
 SET client_min_messages = warning;
 CREATE EXTENSION notify_claim;
-CREATE FUNCTION attempt(stmt text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; answer text;
-BEGIN
-	EXECUTE stmt INTO answer;
-	RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', state || ': ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set attempt :abs_srcdir '/include/attempt.sql'
+\set ECHO none
+\i :attempt
+\set ECHO all
 CREATE TABLE biz_order (order_no text PRIMARY KEY, status text, pay_status text);
 
 -- a machine is named after its table; the identical thing again does nothing, a contradiction is refused

@@ -1,16 +1,11 @@
 -- What goes wrong on the way leaves nothing behind: the whole call fails, and a retry works.
 SET client_min_messages = warning;
 CREATE EXTENSION notify_claim;
-CREATE FUNCTION attempt(stmt text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; answer text;
-BEGIN
-	EXECUTE stmt INTO answer;
-	RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(E'\n', state || ': ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set attempt :abs_srcdir '/include/attempt.sql'
+\set ECHO none
+\i :attempt
+\set ECHO all
 CREATE TABLE biz_order (order_no int PRIMARY KEY, status text, note text);
 SELECT notify_machine_add('biz_order', 'order_no', 'status');
 SELECT notify_transition_add('PAY', 'PENDING', 'PAID', message_type => 'ORDER_PAID');

@@ -4,16 +4,11 @@ CREATE EXTENSION notify_claim;
 CREATE ROLE regress_notify_app;
 CREATE ROLE regress_notify_shop;
 CREATE ROLE regress_notify_other;
-CREATE FUNCTION attempt(stmt text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; answer text;
-BEGIN
-	EXECUTE stmt INTO answer;
-	RETURN coalesce(answer, 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
-	RETURN state || ': ' || message;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set attempt :abs_srcdir '/include/attempt.sql'
+\set ECHO none
+\i :attempt
+\set ECHO all
 CREATE SCHEMA shop AUTHORIZATION regress_notify_shop;
 SET ROLE regress_notify_shop;
 CREATE TABLE shop.orders (order_no text PRIMARY KEY, status text, secret text);
