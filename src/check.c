@@ -95,13 +95,20 @@ check_graph(const NClaimGraph *graph)
 	return findings;
 }
 
-/* What the rows of the order table show, of the first "sample" unless 0. */
+/*
+ * What the rows of the order table show, of the first "sample" unless 0.  With
+ * no step declared yet there is nothing to compare them with.
+ */
 static List *
 check_rows(NClaimOrderTable *table, const NClaimGraph *graph, int sample,
 		   List *findings)
 {
-	SPITupleTable *rows = nclaim_order_statuses(table, sample);
+	SPITupleTable *rows;
 
+	if (graph->nedges == 0)
+		return findings;
+
+	rows = nclaim_order_statuses(table, sample);
 	for (uint64 i = 0; i < rows->numvals; i++)
 	{
 		bool		isnull;

@@ -142,8 +142,8 @@ SELECT count(*) FROM notify_machine;
 
 -- what stands out is told after each declaration, and on request
 SET client_min_messages = notice;
-SELECT notify_machine_add('biz_order', 'order_no', 'status');
 INSERT INTO biz_order VALUES ('1', 'PENDING'), ('2', 'LOST'), ('3', NULL);
+SELECT notify_machine_add('biz_order', 'order_no', 'status');
 SELECT notify_transition_add('PAY', 'PENDING', 'PAID', 'ORDER_PAID');
 SET client_min_messages = warning;
 SELECT notify_transition_add('PAY', 'PAID', NULL), notify_transition_add('UNDO', 'PAID', 'PENDING'), notify_transition_add('SHIP', 'PAID', 'SHIPPED');
