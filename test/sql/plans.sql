@@ -46,6 +46,16 @@ SELECT pg_stat_force_next_flush();
 SELECT claims - :before_claims AS claims, orders - :before_orders AS orders, messages - :before_messages AS messages,
        indexed - :before_indexed > 210 AS indexed FROM scans;
 
+-- an index with a collation of its own serves as well
+CREATE TABLE collated (k text NOT NULL COLLATE "C", s text);
+CREATE UNIQUE INDEX ON collated (k COLLATE "POSIX");
+INSERT INTO collated VALUES ('A', 'PENDING');
+SELECT notify_machine_add('collated', 'k', 's');
+SELECT notify_transition_add('PAY2', 'PENDING', 'PAID', machine => 'collated');
+SELECT outcome FROM handle_notify('T', 'PAY2', 'A', 'b');
+SELECT pg_stat_force_next_flush();
+SELECT idx_scan FROM pg_stat_user_tables WHERE relname = 'collated';
+
 -- a user's trigger is planned as usual
 CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,6 +73,6 @@ SELECT outcome, replayed FROM handle_notify('T200', 'PAY', '200', 'b');
 RESET plan_cache_mode;
 
 DROP VIEW scans;
-DROP TABLE biz_order;
+DROP TABLE biz_order, collated;
 DROP FUNCTION look;
 DROP EXTENSION notify_claim;
