@@ -7,6 +7,9 @@
 -- No row is seeded here: it would collide with the dumped one at restore.
 -- Keys are COLLATE "C": they are compared bytewise whatever the locale, and a
 -- change of the C library's collations cannot corrupt their indexes.
+-- Constraints name their operators' schema and their operands' types: in a
+-- schema where others may create objects, an operator of theirs that fits
+-- varchar exactly would be taken otherwise.
 --
 
 CREATE TABLE @extschema@.notify_machine (
@@ -16,7 +19,8 @@ CREATE TABLE @extschema@.notify_machine (
 	order_column text COLLATE "C" NOT NULL,
 	status_column text COLLATE "C" NOT NULL,
 	CONSTRAINT notify_machine_reserved
-		CHECK (machine NOT IN ('', 'event', 'notify_review'))
+		CHECK (machine::pg_catalog.text OPERATOR(pg_catalog.<>) ALL
+			   (ARRAY['', 'event', 'notify_review']::pg_catalog.text[]))
 );
 COMMENT ON TABLE @extschema@.notify_machine IS
 'State machines: an order table with its key and status columns. Use notify_machine_add(), notify_machine_set() and notify_machine_drop().';
@@ -33,11 +37,14 @@ CREATE TABLE @extschema@.notify_event (
 	message_type varchar(255) COLLATE "C",
 	on_early varchar(16) COLLATE "C" NOT NULL DEFAULT 'retry',
 	CONSTRAINT notify_event_name
-		CHECK (event_type ~ '[^[:space:]]' AND event_type !~ ':'),
+		CHECK (event_type::pg_catalog.text OPERATOR(pg_catalog.~) '[^[:space:]]'::pg_catalog.text
+			   AND event_type::pg_catalog.text OPERATOR(pg_catalog.!~) ':'::pg_catalog.text),
 	CONSTRAINT notify_event_message
-		CHECK (machine IS NULL OR message_type IS NULL),
+		CHECK (message_type IS NULL OR
+			   (machine IS NULL AND message_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''::pg_catalog.text)),
 	CONSTRAINT notify_event_on_early
-		CHECK (on_early IN ('retry', 'skip')),
+		CHECK (on_early::pg_catalog.text OPERATOR(pg_catalog.=) ANY
+			   (ARRAY['retry', 'skip']::pg_catalog.text[])),
 	UNIQUE (machine, event_type)
 );
 COMMENT ON TABLE @extschema@.notify_event IS
@@ -59,8 +66,12 @@ CREATE TABLE @extschema@.notify_transition (
 	CONSTRAINT notify_transition_step
 		CHECK (event_type IS NOT NULL OR (to_status IS NOT NULL AND message_type IS NULL)),
 	CONSTRAINT notify_transition_changes
-		CHECK (from_status <> to_status)
+		CHECK (from_status OPERATOR(pg_catalog.<>) to_status),
+	CONSTRAINT notify_transition_message
+		CHECK (message_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''::pg_catalog.text)
 );
+-- It has no key that a publication could go by: event and status may be null.
+ALTER TABLE @extschema@.notify_transition REPLICA IDENTITY FULL;
 CREATE UNIQUE INDEX notify_transition_event_idx
 	ON @extschema@.notify_transition (machine, event_type, from_status) NULLS NOT DISTINCT
 	WHERE event_type IS NOT NULL;
@@ -243,8 +254,8 @@ COMMENT ON FUNCTION @extschema@.notify_transition_drop(text, text, text, text) I
 'Drops the step that was declared with the same arguments.';
 
 --
--- Every session's cache hears of a change, also one that logical replication
--- applies.
+-- Every session's cache hears of a change.  By row, and always: logical
+-- replication fires no statement triggers for what it applies.
 --
 
 CREATE FUNCTION @extschema@.notify_definition_changed()
@@ -255,22 +266,37 @@ COMMENT ON FUNCTION @extschema@.notify_definition_changed() IS
 'Trigger function of notify_machine, notify_event and notify_transition: tells every session to read them again.';
 
 CREATE TRIGGER notify_machine_changed
-	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON @extschema@.notify_machine
+	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_machine
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
+CREATE TRIGGER notify_machine_truncated
+	AFTER TRUNCATE ON @extschema@.notify_machine
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
-ALTER TABLE @extschema@.notify_machine ENABLE ALWAYS TRIGGER notify_machine_changed;
+ALTER TABLE @extschema@.notify_machine
+	ENABLE ALWAYS TRIGGER notify_machine_changed, ENABLE ALWAYS TRIGGER notify_machine_truncated;
 COMMENT ON TRIGGER notify_machine_changed ON @extschema@.notify_machine IS 'tells every session to read the table again';
+COMMENT ON TRIGGER notify_machine_truncated ON @extschema@.notify_machine IS 'tells every session to read the table again';
 
 CREATE TRIGGER notify_event_changed
-	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON @extschema@.notify_event
+	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_event
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
+CREATE TRIGGER notify_event_truncated
+	AFTER TRUNCATE ON @extschema@.notify_event
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
-ALTER TABLE @extschema@.notify_event ENABLE ALWAYS TRIGGER notify_event_changed;
+ALTER TABLE @extschema@.notify_event
+	ENABLE ALWAYS TRIGGER notify_event_changed, ENABLE ALWAYS TRIGGER notify_event_truncated;
 COMMENT ON TRIGGER notify_event_changed ON @extschema@.notify_event IS 'tells every session to read the table again';
+COMMENT ON TRIGGER notify_event_truncated ON @extschema@.notify_event IS 'tells every session to read the table again';
 
 CREATE TRIGGER notify_transition_changed
-	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON @extschema@.notify_transition
+	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_transition
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
+CREATE TRIGGER notify_transition_truncated
+	AFTER TRUNCATE ON @extschema@.notify_transition
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
-ALTER TABLE @extschema@.notify_transition ENABLE ALWAYS TRIGGER notify_transition_changed;
+ALTER TABLE @extschema@.notify_transition
+	ENABLE ALWAYS TRIGGER notify_transition_changed, ENABLE ALWAYS TRIGGER notify_transition_truncated;
 COMMENT ON TRIGGER notify_transition_changed ON @extschema@.notify_transition IS 'tells every session to read the table again';
+COMMENT ON TRIGGER notify_transition_truncated ON @extschema@.notify_transition IS 'tells every session to read the table again';
 
 --
 -- Privileges

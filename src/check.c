@@ -128,7 +128,7 @@ check_machine(const char *name, int sample)
 {
 	NClaimMachine *machine = nclaim_machine_ready(name);
 
-	return check_rows(machine->table, machine->graph, sample,
+	return check_rows(&machine->table, machine->graph, sample,
 					  check_graph(machine->graph));
 }
 
@@ -175,9 +175,7 @@ notify_claim_machine_check(PG_FUNCTION_ARGS)
 	ListCell   *cell;
 
 	InitMaterializedSRF(fcinfo, 0);
-	nclaim_extension_enter(fcinfo);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	nclaim_begin(fcinfo);
 	foreach(cell, check_machine(name, 0))
 	{
 		Finding    *f = lfirst(cell);

@@ -47,7 +47,7 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
 	Datum		value;
 	bool		isnull;
 
-	if (nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL, false) == 0)
+	if (nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL, InvalidSnapshot) == 0)
 	{
 		SPI_freetuptable(SPI_tuptable);
 		return false;
@@ -67,8 +67,9 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
 
 /*
  * Is the notice's order number the claim's?  The same text is; otherwise the
- * key column of the event's machine decides, if it still can.  No order row is
- * looked at.  Raises what the key's input function raises.
+ * key column of the event's machine decides, if it still can, whatever else
+ * keeps the table from being used.  No order row is looked at.  Raises what the
+ * key's input function raises for the notice's number.
  */
 static bool
 same_order(const NClaimNotice *notice, const char *claimed)
@@ -76,16 +77,18 @@ same_order(const NClaimNotice *notice, const char *claimed)
 	NClaimEvent *event;
 	NClaimColumn *key;
 	Datum		value;
+	Datum		claimed_value;
 
 	if (strcmp(notice->order_no, claimed) == 0)
 		return true;
 	event = nclaim_event_find(notice->event_type);
-	if (event == NULL || event->machine == NULL || event->machine->table == NULL)
+	if (event == NULL || event->machine == NULL || !event->machine->table.key_known)
 		return false;
-	key = &event->machine->table->key;
+	key = &event->machine->table.key;
 	value = nclaim_column_in(key, notice->order_no);
 	return strcmp(nclaim_column_out(key, value), claimed) == 0 ||
-		nclaim_column_equal(key, value, nclaim_column_in(key, claimed));
+		(nclaim_column_reads(key, claimed, &claimed_value) &&
+		 nclaim_column_equal(key, value, claimed_value));
 }
 
 /* One line a minute per key; the body is nobody's business in a log. */
@@ -167,5 +170,5 @@ nclaim_claim_insert(const NClaimNotice *notice, const NClaimClaim *claim)
 	memset(nulls, ' ', sizeof(nulls));
 	if (claim->message_id == NULL)
 		nulls[8] = 'n';
-	return nclaim_own_execute(NCLAIM_INSERT_CLAIM, values, nulls, false) == 1;
+	return nclaim_own_execute(NCLAIM_INSERT_CLAIM, values, nulls, InvalidSnapshot) == 1;
 }

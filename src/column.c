@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_collation.h"
-#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -19,7 +18,26 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "compat.h"
 #include "notify_claim.h"
+
+/*
+ * May the text of a value depend on settings?  Not that of strings, integers,
+ * enums, booleans and UUIDs.
+ */
+static bool
+is_styled(Oid type)
+{
+	Oid			base = getBaseType(type);
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(base, &category, &preferred);
+	return !(category == TYPCATEGORY_STRING || category == TYPCATEGORY_ENUM ||
+			 category == TYPCATEGORY_BOOLEAN || base == UUIDOID ||
+			 (category == TYPCATEGORY_NUMERIC &&
+			  base != FLOAT4OID && base != FLOAT8OID));
+}
 
 /*
  * Fills *column from the attribute, in the current memory context; the
@@ -30,23 +48,24 @@ nclaim_column_describe(NClaimColumn *column, Form_pg_attribute att)
 {
 	Oid			function;
 	bool		varlena;
-	char		category;
-	bool		preferred;
+	int32		typmod = att->atttypmod;
+	Oid			base = getBaseTypeAndTypmod(att->atttypid, &typmod);
 
 	column->attnum = att->attnum;
 	column->type = att->atttypid;
 	column->typmod = att->atttypmod;
 	column->byval = att->attbyval;
 	column->len = att->attlen;
-	column->padded = getBaseType(att->atttypid) == BPCHAROID;
-	get_type_category_preferred(att->atttypid, &category, &preferred);
-	column->is_date = category == TYPCATEGORY_DATETIME ||
-		category == TYPCATEGORY_TIMESPAN;
+	column->padded = base == BPCHAROID;
+	column->styled = is_styled(base);
+	column->lossy = typmod >= 0;
 	column->column_collation = att->attcollation;
 	column->name = pstrdup(quote_identifier(NameStr(att->attname)));
 
 	getTypeInputInfo(column->type, &function, &column->ioparam);
 	fmgr_info_cxt(function, &column->in, CurrentMemoryContext);
+	getTypeInputInfo(base, &function, &column->base_ioparam);
+	fmgr_info_cxt(function, &column->base_in, CurrentMemoryContext);
 	getTypeOutputInfo(column->type, &function, &varlena);
 	fmgr_info_cxt(function, &column->out, CurrentMemoryContext);
 }
@@ -82,29 +101,62 @@ nclaim_column_default_operator(NClaimColumn *column)
 
 /*
  * Returns the column's value for a text, in the current memory context.
- * Raises what the input function raises: 22P02, 22001, 22003, a domain's 23514.
+ * Raises what the input function raises: 22P02, 22001, 22003, a domain's 23514;
+ * and 22P02 where the column's limit would make another value of it, as
+ * numeric(10) makes 43 of 42.6.
  */
 Datum
 nclaim_column_in(NClaimColumn *column, const char *text)
 {
-	return InputFunctionCall(&column->in, unconstify(char *, text),
-							 column->ioparam, column->typmod);
+	Datum		value = InputFunctionCall(&column->in, unconstify(char *, text),
+										  column->ioparam, column->typmod);
+
+	if (column->lossy &&
+		!nclaim_column_equal(column, value,
+							 InputFunctionCall(&column->base_in,
+											   unconstify(char *, text),
+											   column->base_ioparam, -1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("value \"%s\" does not fit into column %s of type %s",
+						text, column->name,
+						format_type_with_typemod(column->type, column->typmod))));
+	return value;
 }
 
 /*
- * Dates are written in a style that every session reads alike, as pg_dump
- * writes them.
+ * Like nclaim_column_in(), but for a text that the type refuses it returns
+ * false, as far as the type reports that without raising.
+ */
+bool
+nclaim_column_reads(NClaimColumn *column, const char *text, Datum *value)
+{
+	return nclaim_input_reads(&column->in, text, column->ioparam,
+							  column->typmod, value);
+}
+
+static void
+set_style(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Writes a value in a style that does not depend on the session and that every
+ * session reads alike, as pg_dump does.
  */
 static char *
-out_in_iso_style(NClaimColumn *column, Datum value)
+out_in_one_style(NClaimColumn *column, Datum value)
 {
 	int			nestlevel = NewGUCNestLevel();
 	char	   *out;
 
-	(void) set_config_option("datestyle", "ISO", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("intervalstyle", "postgres", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	set_style("datestyle", "ISO");
+	set_style("intervalstyle", "postgres");
+	set_style("timezone", "UTC");
+	set_style("bytea_output", "hex");
+	set_style("extra_float_digits", "1");
 	out = OutputFunctionCall(&column->out, value);
 	AtEOXact_GUC(true, nestlevel);
 	return out;
@@ -114,7 +166,7 @@ out_in_iso_style(NClaimColumn *column, Datum value)
 char *
 nclaim_column_out(NClaimColumn *column, Datum value)
 {
-	char	   *out = column->is_date ? out_in_iso_style(column, value) :
+	char	   *out = column->styled ? out_in_one_style(column, value) :
 		OutputFunctionCall(&column->out, value);
 
 	if (column->padded)
@@ -153,25 +205,19 @@ collation_name(Oid collation)
 }
 
 /*
- * Returns the condition that the column of table "o" equals a parameter, with
- * every name in it qualified.
+ * Returns the condition that the column of table "o" equals a parameter.  Names
+ * are qualified and operands have the operator's own types, so that no other
+ * operator of its name can be meant.
  */
 char *
 nclaim_column_equals_param(const NClaimColumn *column, int param)
 {
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(column->eq_operator));
-	Form_pg_operator operator;
 	StringInfoData buf;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", column->eq_operator);
-	operator = (Form_pg_operator) GETSTRUCT(tuple);
-
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "o.%s OPERATOR(%s.%s) $%d", column->name,
-					 quote_identifier(get_namespace_name(operator->oprnamespace)),
-					 NameStr(operator->oprname), param);
-	ReleaseSysCache(tuple);
+	generate_operator_clause(&buf, psprintf("o.%s", column->name), column->type,
+							 column->eq_operator,
+							 psprintf("$%d", param), column->type);
 
 	/* An index with a collation of its own needs the same in the condition. */
 	if (column->collation != column->column_collation)

@@ -11,6 +11,10 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
+#include "fmgr.h"
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#endif
 #include "utils/acl.h"
 #include "utils/jsonb.h"
 #include "utils/plancache.h"
@@ -65,6 +69,25 @@ nclaim_wait_event(void)
 	return event;
 #else
 	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/*
+ * Reads a text by the type's input function; false where that refuses it.
+ * Before 16 every refusal raises, as some do later.
+ */
+static inline bool
+nclaim_input_reads(FmgrInfo *in, const char *text, Oid ioparam, int32 typmod,
+				   Datum *value)
+{
+#if PG_VERSION_NUM >= 160000
+	ErrorSaveContext escontext = {T_ErrorSaveContext};
+
+	return InputFunctionCallSafe(in, unconstify(char *, text), ioparam, typmod,
+								 (Node *) &escontext, value);
+#else
+	*value = InputFunctionCall(in, unconstify(char *, text), ioparam, typmod);
+	return true;
 #endif
 }
 

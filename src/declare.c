@@ -32,18 +32,6 @@ PG_FUNCTION_INFO_V1(notify_claim_event_set);
 PG_FUNCTION_INFO_V1(notify_claim_event_drop);
 PG_FUNCTION_INFO_V1(notify_claim_definition_changed);
 
-/*
- * Begins a declaring function: finds the extension's tables and connects to
- * SPI.
- */
-void
-nclaim_declare_begin(FunctionCallInfo fcinfo)
-{
-	nclaim_extension_enter(fcinfo);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-}
-
 static void
 require_table_owner(Oid relid)
 {
@@ -168,7 +156,7 @@ notify_claim_machine_add(PG_FUNCTION_ARGS)
 		name = get_rel_name(relid);
 	check_machine_name(name);
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	require_usable_table(relid, order_column, status_column);
 	values[0] = name;
 	values[1] = psprintf("%u", relid);
@@ -207,7 +195,7 @@ notify_claim_machine_set(PG_FUNCTION_ARGS)
 	NClaimMachine *machine;
 	const char *values[5];
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	machine = nclaim_owned_machine(name);
 	if (!OidIsValid(relid))
 		relid = machine->relid;
@@ -242,7 +230,7 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
 {
 	const char *name = nclaim_text_arg(fcinfo, 0, "machine");
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	nclaim_owned_machine(name);
 	nclaim_own_run("DELETE FROM @.notify_machine WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
@@ -282,13 +270,15 @@ notify_claim_event_add(PG_FUNCTION_ARGS)
 
 	nclaim_check_event_type(event_type);
 	check_on_early(on_early);
+	if (message_type != NULL)
+		nclaim_check_not_blank(message_type, "message_type");
 	if (machine != NULL && message_type != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("event of a machine cannot have a message type of its own"),
 				 errhint("Pass the message type to notify_transition_add().")));
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	if (machine != NULL)
 		nclaim_owned_machine(machine);
 	else
@@ -322,7 +312,7 @@ notify_claim_event_set(PG_FUNCTION_ARGS)
 	const char *values[3] = {event_type, message_type, on_early};
 
 	check_on_early(on_early);
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	if (owned_event(event_type)->machine != NULL && message_type != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -346,7 +336,7 @@ notify_claim_event_drop(PG_FUNCTION_ARGS)
 {
 	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	owned_event(event_type);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
 				   1, &event_type);
@@ -355,9 +345,9 @@ notify_claim_event_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * Statement trigger of notify_machine, notify_event and notify_transition:
- * tells every session's cache when the transaction commits, and this one's at
- * once.
+ * Trigger of notify_machine, notify_event and notify_transition, by row and for
+ * TRUNCATE: tells every session's cache when the transaction commits, and this
+ * one's at once.
  */
 Datum
 notify_claim_definition_changed(PG_FUNCTION_ARGS)

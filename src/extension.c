@@ -63,6 +63,11 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" WHERE e.event_type OPERATOR(pg_catalog.=) $1",
 		1, {VARCHAROID}
 	},
+	[NCLAIM_FIND_EVENTS] = {
+		"SELECT e.event_type, e.message_type, e.on_early FROM @.notify_event AS e"
+		" WHERE e.machine OPERATOR(pg_catalog.=) $1",
+		1, {VARCHAROID}
+	},
 	[NCLAIM_FIND_MACHINE] = {
 		"SELECT m.order_table, m.order_table_name, m.order_column, m.status_column"
 		" FROM @.notify_machine AS m WHERE m.machine OPERATOR(pg_catalog.=) $1",
@@ -133,13 +138,9 @@ own_table(const char *name)
 	return relid;
 }
 
-/*
- * Finds the extension's tables; every SQL-callable function calls it before
- * any statement on them.  The tables are those in the schema of the function
- * itself, so no search_path decides.  Raises 42P01 where one is missing.
- */
-void
-nclaim_extension_enter(FunctionCallInfo fcinfo)
+/* Finds the extension's tables, if they are not known. */
+static void
+find_tables(FunctionCallInfo fcinfo)
 {
 	Oid			nspoid = get_func_namespace(fcinfo->flinfo->fn_oid);
 	uint64		invalidations = own.invalidations;
@@ -176,6 +177,21 @@ nclaim_extension_enter(FunctionCallInfo fcinfo)
 
 	/* What arrived meanwhile may concern what was read. */
 	own.valid = own.invalidations == invalidations;
+}
+
+/*
+ * Begins an SQL-callable function: finds the extension's tables, connects to
+ * SPI, and pins what the call will use; SPI_finish() ends it.  The tables are
+ * those in the schema of the function itself, so no search_path decides.
+ * Raises 42P01 where one is missing.
+ */
+void
+nclaim_begin(FunctionCallInfo fcinfo)
+{
+	find_tables(fcinfo);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	nclaim_pin();
 }
 
 /* OID of the extension's schema. */
@@ -234,14 +250,13 @@ owner_leave(Oid userid, int sec_context, int result)
 
 /*
  * Runs one of the extension's statements as the tables' owner, with a new
- * snapshot: under "latest" one that sees every commit up to now, also where
- * the transaction's isolation level keeps an older one.  Returns the number
- * of rows; rows are in SPI_tuptable.  Needs an SPI connection; raises what the
+ * snapshot of the transaction's, or with the one given.  Returns the number of
+ * rows; rows are in SPI_tuptable.  Needs an SPI connection; raises what the
  * statement raises.
  */
 uint64
 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
-				   const char *nulls, bool latest)
+				   const char *nulls, Snapshot snapshot)
 {
 	NClaimPlan *plan = &own.plans[statement];
 	SPIPlanPtr	spi;
@@ -259,9 +274,8 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 							own_statements[statement].nargs, argtypes);
 	}
 	spi = nclaim_plan_ready(plan);
-	result = SPI_execute_snapshot(spi, values, nulls,
-								  latest ? GetLatestSnapshot() : InvalidSnapshot,
-								  InvalidSnapshot, false, true, 0);
+	result = SPI_execute_snapshot(spi, values, nulls, snapshot, InvalidSnapshot,
+								  false, true, 0);
 	return owner_leave(userid, sec_context, result);
 }
 

@@ -50,9 +50,7 @@ notify_claim_grant(PG_FUNCTION_ARGS)
 				 errmsg("unrecognized set of privileges \"%s\"", privileges),
 				 errhint("The set is \"app\".")));
 
-	nclaim_extension_enter(fcinfo);
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	nclaim_begin(fcinfo);
 	if (!nclaim_may_use_schema(nclaim_extension_namespace(),
 							   get_role_oid(role, false)))
 		run_grant("USAGE ON SCHEMA @", role);

@@ -60,9 +60,34 @@ add_status(NClaimGraph *graph, const char *text)
 	return i;
 }
 
+static bool
+same_event(const char *a, const char *b)
+{
+	return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* Has the event two edges from what the column says is one status? */
+static void
+check_contradiction(const NClaimGraph *graph, const NClaimEdge *edge)
+{
+	for (int i = 0; i < graph->nedges; i++)
+	{
+		if (graph->edge[i].from == edge->from &&
+			same_event(graph->edge[i].event_type, edge->event_type))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("event type \"%s\" has two transitions from the same status",
+							edge->event_type),
+					 edge->from == NCLAIM_ANY ? 0 :
+					 errdetail("The status column takes both spellings of status \"%s\" for one.",
+							   graph->status_text[edge->from])));
+	}
+}
+
 /*
  * Adds an edge; the arguments are copied.  Raises what the status type's input
- * function raises for a status that it does not know.
+ * function raises for a status that it does not know, and 42710 for one that
+ * contradicts another.
  */
 void
 nclaim_graph_edge(NClaimGraph *graph, const char *event_type,
@@ -75,13 +100,8 @@ nclaim_graph_edge(NClaimGraph *graph, const char *event_type,
 	edge->from = from_status == NULL ? NCLAIM_ANY : add_status(graph, from_status);
 	edge->to = to_status == NULL ? NCLAIM_NONE : add_status(graph, to_status);
 	edge->message_type = message_type == NULL ? NULL : pstrdup(message_type);
+	check_contradiction(graph, edge);
 	graph->nedges++;
-}
-
-static bool
-same_event(const char *a, const char *b)
-{
-	return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
 /* Does the event have an edge of its own from the status? */

@@ -141,10 +141,7 @@ handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 	Datum		row;
 
 	read_notice(fcinfo, body_is_text, &notice);
-	nclaim_extension_enter(fcinfo);
-
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
+	nclaim_begin(fcinfo);
 	nestlevel = limit_waits();
 	nclaim_process(&notice, &answer);
 	AtEOXact_GUC(true, nestlevel);

@@ -117,29 +117,30 @@ look_at_version(RowLook *look)
 }
 
 /*
- * Does a policy hide the order's row from the caller's UPDATE?  To be asked
- * when the row exists for the caller and could not be locked.  Between two
- * looks that find the same version, marked by the same transaction, which
- * does not run, nobody can have held it; so if locking it in between fails
- * too, only a policy is left.  Any doubt answers false.
+ * Why could the order's row not be locked?  To be asked when it exists for the
+ * caller.  Between two looks that find the same version, marked by the same
+ * transaction, which does not run, nobody can have held it; so if locking it in
+ * between fails too, only a policy is left.  Any doubt answers NCLAIM_HELD.
  */
-bool
-nclaim_order_hidden(NClaimOrderTable *table, Datum key)
+NClaimHold
+nclaim_order_hold(NClaimOrderTable *table, Datum key)
 {
 	RowLook		before;
 	RowLook		after;
 	NClaimOrderRow row;
 
 	if (check_enable_rls(table->relid, InvalidOid, true) != RLS_ENABLED)
-		return false;
+		return NCLAIM_HELD;
 	if (!find_version(table, key, &before) || !look_at_version(&before) ||
 		before.held)
-		return false;
+		return NCLAIM_HELD;
 	if (nclaim_order_lock(table, key, &row))
-		return false;
-	return find_version(table, key, &after) && look_at_version(&after) &&
+		return NCLAIM_FREE;
+	if (find_version(table, key, &after) && look_at_version(&after) &&
 		!after.held &&
 		before.relid == after.relid &&
 		ItemPointerEquals(&before.tid, &after.tid) &&
-		before.xmin == after.xmin && before.xmax == after.xmax;
+		before.xmin == after.xmin && before.xmax == after.xmax)
+		return NCLAIM_HIDDEN;
+	return NCLAIM_HELD;
 }

@@ -3,98 +3,137 @@
  * machine.c
  *		Events and state machines as declared, cached.
  *
- * The cache is filled entry by entry, and dropped as a whole by whatever may
- * have changed it: a write to notify_machine, notify_event or
- * notify_transition (their statement triggers send a relcache invalidation),
- * DDL on one of the order tables, a change to an enum.  An entry is read
- * under the latest snapshot, whatever the isolation level, and is of no use
- * once an invalidation has come in since the cache was begun: nobody ever
- * goes by a definition older than the last one committed.
+ * A definition is what is decided by together: a machine with its events and
+ * transitions, or an event without a machine.  It is read as a whole, under
+ * one snapshot, the latest whatever the isolation level, and its order table
+ * is described.  It is marked invalid by whatever may have changed it: a write
+ * to notify_machine, notify_event or notify_transition (their triggers send a
+ * relcache invalidation), DDL on the order table or one of its partitions, a
+ * change to an enum, a type, an operator or a collation that its statements
+ * name; and by a table that takes the name of the order table.  So nobody goes
+ * by a definition older than the last one committed.
  *
- * Pointers into the cache stay good until the transaction ends, because what
- * is dropped is freed only then: a user's trigger may call us again while an
- * outer call still executes one of the plans.  They may be out of date after
- * any statement: find the event again.
+ * Reading one may run code of the table's owner (the check of a domain, say),
+ * which may call us.  A definition is therefore built apart, in a context that
+ * goes away with the call if it raises, and linked into the cache when it is
+ * complete.  One that is dropped is freed when the last call has ended, so
+ * pointers into it stay good; after any statement they may be out of date, and
+ * the event has to be found again.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "executor/spi.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "compat.h"
 #include "notify_claim.h"
-
-/* How often a definition is read again when it changes meanwhile. */
-#define MAX_ATTEMPTS	3
 
 /* Longest key: 158 characters of up to four bytes, and the zero. */
 #define NAME_BYTES	640
 
-typedef struct EventEntry
+typedef struct Definition
+{
+	dlist_node	node;			/* in "definitions", once it is linked */
+	MemoryContext context;		/* holds all of it */
+	bool		valid;
+	uint64		checked;		/* when the table's name was looked up */
+	NClaimMachine *machine;		/* NULL: an event without one */
+	List	   *events;			/* of NClaimEvent */
+	List	   *steps;			/* of Step, as text */
+	uint32		type_hash[2];	/* of the key's and the status's type */
+} Definition;
+
+typedef struct Step
+{
+	char	   *event_type;
+	char	   *from_status;
+	char	   *to_status;
+	char	   *message_type;
+} Step;
+
+typedef struct Entry
 {
 	char		name[NAME_BYTES];	/* hash key */
-	NClaimEvent *event;			/* NULL: not loaded */
-} EventEntry;
+	Definition *definition;
+	NClaimEvent *event;			/* NULL in the table of machines */
+} Entry;
 
-typedef struct MachineEntry
-{
-	char		name[NAME_BYTES];	/* hash key */
-	NClaimMachine *machine;		/* NULL: not loaded */
-} MachineEntry;
+static dlist_head definitions = DLIST_STATIC_INIT(definitions);
+static HTAB *events = NULL;
+static HTAB *machines = NULL;
 
-static uint64 epoch = 1;		/* rises when the cache is out of date */
-static uint64 relation_changes = 1; /* rises with every relcache invalidation */
+/* Rises with every invalidation that may concern a definition. */
+static uint64 changes = 1;
 
-typedef struct Cache
-{
-	MemoryContext context;
-	uint64		epoch;			/* when the cache was begun */
-	HTAB	   *events;
-	HTAB	   *machines;
-	List	   *loaded;			/* of NClaimMachine */
-} Cache;
+/* Rises with every relcache invalidation: a table may have taken a name. */
+static uint64 relation_changes = 1;
 
-static Cache *cache = NULL;		/* lives in its own context */
-
-/* Drops the cache at the next look-up. */
+/* All definitions are to be read again. */
 void
 nclaim_machine_invalidate(void)
 {
-	epoch++;
+	dlist_iter	iter;
+
+	changes++;
+	dlist_foreach(iter, &definitions)
+		dlist_container(Definition, node, iter.cur)->valid = false;
 }
 
 /*
- * DDL on an order table.  Where a machine has none, any relation may be the
- * one that it lacks.
+ * DDL on an order table, or one of its partitions.  Where there is a problem,
+ * any relation may be what it depends on.
  */
 static void
 relation_changed(Datum arg, Oid relid)
 {
-	ListCell   *cell;
+	dlist_iter	iter;
 
+	changes++;
 	relation_changes++;
-	if (cache == NULL)
-		return;
-	foreach(cell, cache->loaded)
+	dlist_foreach(iter, &definitions)
 	{
-		NClaimMachine *machine = lfirst(cell);
+		Definition *definition = dlist_container(Definition, node, iter.cur);
+		NClaimMachine *machine = definition->machine;
 
-		if (!OidIsValid(relid) || machine->table == NULL ||
-			machine->table->relid == relid)
-			epoch++;
+		if (machine != NULL &&
+			(!OidIsValid(relid) || machine->problem.sqlerrcode != 0 ||
+			 list_member_oid(machine->table.relids, relid)))
+			definition->valid = false;
+	}
+}
+
+static void
+type_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	dlist_iter	iter;
+
+	changes++;
+	dlist_foreach(iter, &definitions)
+	{
+		Definition *definition = dlist_container(Definition, node, iter.cur);
+
+		if (hashvalue == 0 || hashvalue == definition->type_hash[0] ||
+			hashvalue == definition->type_hash[1])
+			definition->valid = false;
 	}
 }
 
 static void
 catalog_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
-	epoch++;
+	nclaim_machine_invalidate();
 }
 
 /*
@@ -104,200 +143,329 @@ void
 nclaim_machine_init(void)
 {
 	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(TYPEOID, type_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(ENUMOID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(OPEROID, catalog_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(COLLOID, catalog_changed, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, catalog_changed, (Datum) 0);
 }
 
-/* Frees a cache that nobody can be using any more. */
-static void
-free_cache(void *arg)
+/* Column n of row i of what was read, or NULL; in the current context. */
+static char *
+text_of(SPITupleTable *rows, uint64 i, int n)
 {
-	Cache	   *old = arg;
+	char	   *text = SPI_getvalue(rows->vals[i], rows->tupdesc, n);
+
+	return text == NULL ? NULL : pstrdup(text);
+}
+
+static NClaimEvent *
+make_event(NClaimMachine *machine, char *event_type, char *message_type,
+		   const char *on_early)
+{
+	NClaimEvent *event = palloc0(sizeof(NClaimEvent));
+
+	event->machine = machine;
+	event->event_type = event_type;
+	event->message_type = message_type;
+	event->skip_early = strcmp(on_early, "skip") == 0;
+	return event;
+}
+
+/*
+ * Runs a statement with one parameter under the snapshot; the current context
+ * is the definition's again afterwards.
+ */
+static uint64
+read_rows(Definition *definition, NClaimOwnStatement statement,
+		  const char *parameter, Snapshot snapshot)
+{
+	Datum		value = CStringGetTextDatum(parameter);
+	uint64		nrows = nclaim_own_execute(statement, &value, NULL, snapshot);
+
+	MemoryContextSwitchTo(definition->context);
+	return nrows;
+}
+
+/*
+ * Reads the events and transitions of the definition's machine.  What is read
+ * goes to the definition's context, which is the current one.
+ */
+static void
+read_parts(Definition *definition, Snapshot snapshot)
+{
+	NClaimMachine *machine = definition->machine;
+	SPITupleTable *rows;
+	uint64		nrows;
+
+	nrows = read_rows(definition, NCLAIM_FIND_EVENTS, machine->name, snapshot);
+	rows = SPI_tuptable;
+	for (uint64 i = 0; i < nrows; i++)
+		definition->events = lappend(definition->events,
+									 make_event(machine, text_of(rows, i, 1),
+												text_of(rows, i, 2),
+												text_of(rows, i, 3)));
+	SPI_freetuptable(rows);
+
+	nrows = read_rows(definition, NCLAIM_FIND_TRANSITIONS, machine->name, snapshot);
+	rows = SPI_tuptable;
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		Step	   *step = palloc(sizeof(Step));
+
+		step->event_type = text_of(rows, i, 1);
+		step->from_status = text_of(rows, i, 2);
+		step->to_status = text_of(rows, i, 3);
+		step->message_type = text_of(rows, i, 4);
+		definition->steps = lappend(definition->steps, step);
+	}
+	SPI_freetuptable(rows);
+}
+
+/* Reads a machine, with all that belongs to it.  False: there is none. */
+static bool
+read_machine(Definition *definition, const char *name, Snapshot snapshot,
+			 Oid *declared)
+{
+	NClaimMachine *machine = palloc0(sizeof(NClaimMachine));
+	SPITupleTable *rows;
+	bool		isnull;
+
+	if (read_rows(definition, NCLAIM_FIND_MACHINE, name, snapshot) == 0)
+		return false;
+	rows = SPI_tuptable;
+	machine->name = pstrdup(name);
+	*declared = DatumGetObjectId(SPI_getbinval(rows->vals[0], rows->tupdesc, 1,
+											   &isnull));
+	machine->table_name = text_of(rows, 0, 2);
+	machine->order_column = text_of(rows, 0, 3);
+	machine->status_column = text_of(rows, 0, 4);
+	SPI_freetuptable(rows);
+
+	definition->machine = machine;
+	read_parts(definition, snapshot);
+	return true;
+}
+
+/*
+ * Reads an event's definition: its machine's, or else its own.  False: there is
+ * no such event.
+ */
+static bool
+read_event(Definition *definition, const char *event_type, Snapshot snapshot,
+		   Oid *declared)
+{
+	SPITupleTable *rows;
+	char	   *machine;
+
+	if (read_rows(definition, NCLAIM_FIND_EVENT, event_type, snapshot) == 0)
+		return false;
+	rows = SPI_tuptable;
+	machine = text_of(rows, 0, 1);
+	if (machine != NULL)
+		return read_machine(definition, machine, snapshot, declared);
+	definition->events = list_make1(make_event(NULL, pstrdup(event_type),
+											   text_of(rows, 0, 2),
+											   text_of(rows, 0, 3)));
+	return true;
+}
+
+/* Finds and describes the order table of a machine that was read. */
+static void
+describe_table(Definition *definition, Oid declared)
+{
+	NClaimMachine *machine = definition->machine;
+	NClaimOrderTable *table = &machine->table;
+
+	definition->checked = relation_changes;
+	nclaim_resolve_table(machine, declared);
+	if (!OidIsValid(machine->relid))
+		return;
+	nclaim_order_describe(table, machine->relid, machine->order_column,
+						  machine->status_column, &machine->problem);
+	if (table->key_known)
+		definition->type_hash[0] =
+			GetSysCacheHashValue1(TYPEOID, ObjectIdGetDatum(table->key.type));
+	if (machine->problem.sqlerrcode == 0)
+		definition->type_hash[1] =
+			GetSysCacheHashValue1(TYPEOID, ObjectIdGetDatum(table->status.type));
+}
+
+static void
+release_definition(void *arg)
+{
+	Definition *definition = arg;
+
+	if (definition->machine != NULL)
+		nclaim_order_free(&definition->machine->table);
+	MemoryContextDelete(definition->context);
+}
+
+static void
+forget(HTAB *table, const char *name, const Definition *definition)
+{
+	Entry	   *entry = hash_search(table, name, HASH_FIND, NULL);
+
+	if (entry != NULL && entry->definition == definition)
+		(void) hash_search(table, name, HASH_REMOVE, NULL);
+}
+
+/* Takes a definition out of the cache. */
+static void
+drop(Definition *definition)
+{
 	ListCell   *cell;
 
-	foreach(cell, old->loaded)
-	{
-		NClaimMachine *machine = lfirst(cell);
+	foreach(cell, definition->events)
+		forget(events, ((NClaimEvent *) lfirst(cell))->event_type, definition);
+	if (definition->machine != NULL)
+		forget(machines, definition->machine->name, definition);
+	dlist_delete(&definition->node);
+	nclaim_retire(release_definition, definition);
+}
 
-		if (machine->table != NULL)
-			nclaim_order_free(machine->table);
-	}
-	MemoryContextDelete(old->context);
+/* Enters a name; whatever was cached under it goes. */
+static void
+enter(HTAB *table, const char *name, Definition *definition, NClaimEvent *event)
+{
+	Entry	   *entry = hash_search(table, name, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		drop(entry->definition);
+	entry = hash_search(table, name, HASH_ENTER, NULL);
+	entry->definition = definition;
+	entry->event = event;
 }
 
 static HTAB *
-make_table(MemoryContext context, const char *name, Size entrysize)
+make_index(const char *name)
 {
 	HASHCTL		ctl;
 
 	ctl.keysize = NAME_BYTES;
-	ctl.entrysize = entrysize;
-	ctl.hcxt = context;
+	ctl.entrysize = sizeof(Entry);
+	ctl.hcxt = TopMemoryContext;
 	return hash_create(name, 16, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 }
 
+/* Makes a complete definition part of the cache. */
 static void
-begin_cache(void)
+link_definition(Definition *definition)
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
-												  "notify_claim machines",
-												  ALLOCSET_DEFAULT_SIZES);
-	Cache	   *fresh = MemoryContextAllocZero(context, sizeof(Cache));
+	ListCell   *cell;
 
-	fresh->context = context;
-	fresh->epoch = epoch;
-	fresh->events = make_table(context, "notify_claim events", sizeof(EventEntry));
-	fresh->machines = make_table(context, "notify_claim machines", sizeof(MachineEntry));
-	cache = fresh;
-}
+	if (events == NULL)
+		events = make_index("notify_claim events");
+	if (machines == NULL)
+		machines = make_index("notify_claim machines");
 
-/* Hears of all commits so far, and begins a new cache if one of them matters. */
-static void
-refresh_cache(void)
-{
-	AcceptInvalidationMessages();
-	if (cache != NULL && cache->epoch != epoch)
-	{
-		MemoryContextCallback *callback;
-
-		callback = MemoryContextAlloc(TopTransactionContext, sizeof(*callback));
-		callback->func = free_cache;
-		callback->arg = cache;
-		cache = NULL;
-		MemoryContextRegisterResetCallback(TopTransactionContext, callback);
-	}
-	if (cache == NULL)
-		begin_cache();
-}
-
-/* Column n of the only row that was read, or NULL; in the cache's context. */
-static char *
-cached_text(int n)
-{
-	char	   *text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, n);
-
-	return text == NULL ? NULL : MemoryContextStrdup(cache->context, text);
-}
-
-/* Reads a machine into the cache; NULL where there is none of that name. */
-static NClaimMachine *
-load_machine(const char *name)
-{
-	Datum		key = CStringGetTextDatum(name);
-	MemoryContext caller = CurrentMemoryContext;
-	NClaimMachine *machine;
-	Oid			declared;
-	bool		isnull;
-
-	if (nclaim_own_execute(NCLAIM_FIND_MACHINE, &key, NULL, true) == 0)
-		return NULL;
-
-	machine = MemoryContextAllocZero(cache->context, sizeof(NClaimMachine));
-	machine->name = MemoryContextStrdup(cache->context, name);
-	declared = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[0],
-											  SPI_tuptable->tupdesc, 1, &isnull));
-	machine->table_name = cached_text(2);
-	machine->order_column = cached_text(3);
-	machine->status_column = cached_text(4);
-	SPI_freetuptable(SPI_tuptable);
-
-	MemoryContextSwitchTo(cache->context);
-	machine->checked = relation_changes;
-	nclaim_resolve_table(machine, declared);
-	if (machine->problem.sqlerrcode == 0)
-	{
-		NClaimOrderTable *table = palloc(sizeof(NClaimOrderTable));
-
-		nclaim_order_describe(table, machine->relid,
-							  machine->order_column, machine->status_column,
-							  &machine->problem);
-		if (machine->problem.sqlerrcode == 0)
-			machine->table = table;
-	}
-	cache->loaded = lappend(cache->loaded, machine);
-	MemoryContextSwitchTo(caller);
-	return machine;
-}
-
-/* The machine of that name in the cache, loaded if need be; or NULL. */
-static NClaimMachine *
-cached_machine(const char *name)
-{
-	MachineEntry *entry;
-	NClaimMachine *machine;
-	bool		found;
-
-	entry = hash_search(cache->machines, name, HASH_FIND, NULL);
-	if (entry != NULL)
-		return entry->machine;
-	machine = load_machine(name);
-	if (machine != NULL)
-	{
-		entry = hash_search(cache->machines, name, HASH_ENTER, &found);
-		entry->machine = machine;
-	}
-	return machine;
-}
-
-/* The event of that type in the cache, loaded if need be; or NULL. */
-static NClaimEvent *
-cached_event(const char *event_type)
-{
-	EventEntry *entry;
-	NClaimEvent *event;
-	Datum		key;
-	char	   *machine;
-	bool		found;
-
-	entry = hash_search(cache->events, event_type, HASH_FIND, NULL);
-	if (entry != NULL)
-		return entry->event;
-
-	key = CStringGetTextDatum(event_type);
-	if (nclaim_own_execute(NCLAIM_FIND_EVENT, &key, NULL, true) == 0)
-		return NULL;
-	event = MemoryContextAllocZero(cache->context, sizeof(NClaimEvent));
-	event->event_type = MemoryContextStrdup(cache->context, event_type);
-	machine = cached_text(1);
-	event->message_type = cached_text(2);
-	event->skip_early = strcmp(SPI_getvalue(SPI_tuptable->vals[0],
-											SPI_tuptable->tupdesc, 3),
-							   "skip") == 0;
-	SPI_freetuptable(SPI_tuptable);
-
-	if (machine != NULL)
-	{
-		event->machine = cached_machine(machine);
-		if (event->machine == NULL)
-			return NULL;		/* dropped in between, and the epoch tells */
-	}
-	entry = hash_search(cache->events, event_type, HASH_ENTER, &found);
-	entry->event = event;
-	return event;
-}
-
-/* Has no other table taken the name of the machine's since it was resolved? */
-static void
-check_table_name(NClaimMachine *machine)
-{
-	if (machine->checked == relation_changes)
-		return;
-	machine->checked = relation_changes;
-	if (nclaim_table_by_name(machine->table_name) != machine->named)
-		epoch++;
+	MemoryContextSetParent(definition->context, TopMemoryContext);
+	dlist_push_head(&definitions, &definition->node);
+	foreach(cell, definition->events)
+		enter(events, ((NClaimEvent *) lfirst(cell))->event_type, definition,
+			  lfirst(cell));
+	if (definition->machine != NULL)
+		enter(machines, definition->machine->name, definition, NULL);
 }
 
 /*
- * An event and its machine are read under snapshots of their own; whether they
- * belong together is known if nothing has changed since the cache was begun.
- * Under a storm of changes the last reading has to do: every part of it is
- * later than the call.
+ * Reads the definition of an event or, where event_type is NULL, of a machine,
+ * and caches it.  Returns NULL where there is none.
  */
-static bool
-found_is_current(int attempt)
+static Definition *
+load(const char *event_type, const char *name)
 {
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "notify_claim definition",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	Definition *definition = palloc0(sizeof(Definition));
+	uint64		before = changes;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Oid			declared = InvalidOid;
+	bool		found;
+
+	definition->context = context;
+	found = event_type != NULL ?
+		read_event(definition, event_type, snapshot, &declared) :
+		read_machine(definition, name, snapshot, &declared);
+	UnregisterSnapshot(snapshot);
+	if (found && definition->machine != NULL)
+		describe_table(definition, declared);
+	MemoryContextSwitchTo(caller);
+
+	if (!found)
+	{
+		MemoryContextDelete(context);
+		return NULL;
+	}
+	definition->valid = changes == before;
+	link_definition(definition);
+	return definition;
+}
+
+/* The cached definition, unless something has come in that concerns it. */
+static Definition *
+cached(HTAB *table, const char *name, NClaimEvent **event)
+{
+	Entry	   *entry = table == NULL ? NULL :
+		hash_search(table, name, HASH_FIND, NULL);
+	Definition *definition;
+
+	if (entry == NULL)
+		return NULL;
+	definition = entry->definition;
+	if (definition->machine != NULL && definition->checked != relation_changes)
+	{
+		definition->checked = relation_changes;
+		if (nclaim_table_by_name(definition->machine->table_name) !=
+			definition->machine->named)
+			definition->valid = false;
+	}
+	if (!definition->valid)
+		return NULL;
+	*event = entry->event;
+	return definition;
+}
+
+static Definition *
+find_event(const char *event_type, NClaimEvent **event)
+{
+	Definition *definition;
+	ListCell   *cell;
+
 	AcceptInvalidationMessages();
-	return cache->epoch == epoch || attempt >= MAX_ATTEMPTS;
+	definition = cached(events, event_type, event);
+	if (definition != NULL)
+		return definition;
+	definition = load(event_type, NULL);
+	if (definition == NULL)
+		return NULL;
+	foreach(cell, definition->events)
+	{
+		*event = lfirst(cell);
+		if (strcmp((*event)->event_type, event_type) == 0)
+			return definition;
+	}
+	elog(ERROR, "event type \"%s\" is not one of its machine's", event_type);
+}
+
+/* Raises 42704 where there is none. */
+static Definition *
+find_machine(const char *name)
+{
+	NClaimEvent *event;
+	Definition *definition;
+
+	AcceptInvalidationMessages();
+	definition = cached(machines, name, &event);
+	if (definition == NULL)
+		definition = load(NULL, name);
+	if (definition == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("machine \"%s\" does not exist", name)));
+	return definition;
 }
 
 /*
@@ -308,16 +476,8 @@ NClaimEvent *
 nclaim_event_find(const char *event_type)
 {
 	NClaimEvent *event;
-	int			attempt = 0;
 
-	do
-	{
-		refresh_cache();
-		event = cached_event(event_type);
-		if (event != NULL && event->machine != NULL)
-			check_table_name(event->machine);
-	} while (!found_is_current(++attempt));
-	return event;
+	return find_event(event_type, &event) == NULL ? NULL : event;
 }
 
 /*
@@ -327,25 +487,10 @@ nclaim_event_find(const char *event_type)
 NClaimMachine *
 nclaim_machine_find(const char *name)
 {
-	NClaimMachine *machine;
-	int			attempt = 0;
-
-	do
-	{
-		refresh_cache();
-		machine = cached_machine(name);
-		if (machine != NULL)
-			check_table_name(machine);
-	} while (!found_is_current(++attempt));
-
-	if (machine == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("machine \"%s\" does not exist", name)));
-	return machine;
+	return find_machine(name)->machine;
 }
 
-/* Names the transition whose status the column's type refuses. */
+/* Names the machine whose status the column's type refuses. */
 static void
 transition_context(void *arg)
 {
@@ -353,82 +498,88 @@ transition_context(void *arg)
 }
 
 /*
- * Reads a usable machine's transitions into its graph.  Raises what the status
- * type's input function raises for a status that it does not know any more.
+ * Makes the graph of a usable machine.  Raises what the status type's input
+ * function raises for a status that it does not know any more, and 42710 where
+ * transitions contradict each other.
  */
 static void
-load_graph(NClaimMachine *machine)
+make_graph(Definition *definition)
 {
-	Datum		key = CStringGetTextDatum(machine->name);
-	ErrorContextCallback context;
-	MemoryContext caller;
+	NClaimMachine *machine = definition->machine;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "notify_claim graph",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	ErrorContextCallback callback;
 	NClaimGraph *graph;
-	SPITupleTable *rows;
-	uint64		nrows;
+	ListCell   *cell;
 
-	nrows = nclaim_own_execute(NCLAIM_FIND_TRANSITIONS, &key, NULL, true);
-	rows = SPI_tuptable;
+	callback.callback = transition_context;
+	callback.arg = machine;
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	graph = nclaim_graph_make(&machine->table.status,
+							  list_length(definition->steps));
+	foreach(cell, definition->steps)
+	{
+		Step	   *step = lfirst(cell);
 
-	context.callback = transition_context;
-	context.arg = machine;
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-	caller = MemoryContextSwitchTo(cache->context);
-	graph = nclaim_graph_make(&machine->table->status, (int) nrows);
-	for (uint64 i = 0; i < nrows; i++)
-		nclaim_graph_edge(graph,
-						  SPI_getvalue(rows->vals[i], rows->tupdesc, 1),
-						  SPI_getvalue(rows->vals[i], rows->tupdesc, 2),
-						  SPI_getvalue(rows->vals[i], rows->tupdesc, 3),
-						  SPI_getvalue(rows->vals[i], rows->tupdesc, 4));
+		nclaim_graph_edge(graph, step->event_type, step->from_status,
+						  step->to_status, step->message_type);
+	}
 	nclaim_graph_close(graph);
+	error_context_stack = callback.previous;
 	MemoryContextSwitchTo(caller);
-	error_context_stack = context.previous;
 
-	SPI_freetuptable(rows);
+	MemoryContextSetParent(context, definition->context);
 	machine->graph = graph;
 }
 
 /*
- * Raises what is wrong with the machine's table, or locks it and reads the
- * transitions.  Returns false where DDL may have come in between the reading
- * of the definition and the lock: *locked is then the table, and when the same
- * one is found again it was read under the lock.
+ * Raises what keeps the user or anybody from using the machine's table, or
+ * locks it and makes the graph.  Returns false where DDL may have come in
+ * between the reading of the definition and the lock: *locked is then the
+ * table, and when the same one is found again it was read under the lock.
  */
 static bool
-make_ready(NClaimMachine *machine, Oid *locked)
+make_ready(Definition *definition, Oid *locked)
 {
+	NClaimMachine *machine = definition->machine;
 	bool		read_under_lock;
 
 	nclaim_problem_raise(&machine->problem);
+	if (!nclaim_may_use_schema(machine->table.nspoid, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA,
+					   get_namespace_name(machine->table.nspoid));
 	read_under_lock = *locked == machine->relid;
 	*locked = machine->relid;
 	LockRelationOid(machine->relid, RowShareLock);
-	if (cache->epoch != epoch && !read_under_lock)
+	if (!definition->valid && !read_under_lock)
 		return false;
 	if (machine->graph == NULL)
-		load_graph(machine);
+		make_graph(definition);
 	return true;
 }
 
 /*
  * Like nclaim_event_find(), and the event's machine, if it has one, is ready
  * to be used: its table is locked against DDL until the transaction ends, and
- * its graph is there.  Raises what is wrong with the table, and what the
- * status type's input function raises for a status that it does not know any
- * more.
+ * its graph is there.  Raises what keeps the table from being used, and what
+ * is wrong with the transitions.
  */
 NClaimEvent *
 nclaim_event_ready(const char *event_type)
 {
 	Oid			locked = InvalidOid;
 	NClaimEvent *event;
+	Definition *definition;
 
 	do
 	{
-		event = nclaim_event_find(event_type);
-	} while (event != NULL && event->machine != NULL &&
-			 !make_ready(event->machine, &locked));
+		definition = find_event(event_type, &event);
+		if (definition == NULL)
+			return NULL;
+	} while (definition->machine != NULL && !make_ready(definition, &locked));
 	return event;
 }
 
@@ -437,11 +588,11 @@ NClaimMachine *
 nclaim_machine_ready(const char *name)
 {
 	Oid			locked = InvalidOid;
-	NClaimMachine *machine;
+	Definition *definition;
 
 	do
 	{
-		machine = nclaim_machine_find(name);
-	} while (!make_ready(machine, &locked));
-	return machine;
+		definition = find_machine(name);
+	} while (!make_ready(definition, &locked));
+	return definition->machine;
 }

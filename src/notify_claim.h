@@ -11,6 +11,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "utils/jsonb.h"
+#include "utils/snapshot.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -19,6 +20,11 @@
 extern int	nclaim_busy_timeout;	/* milliseconds */
 
 extern void nclaim_guc_init(void);
+
+/* in pin.c */
+
+extern void nclaim_pin(void);
+extern void nclaim_retire(void (*release) (void *arg), void *arg);
 
 /* in plan.c */
 
@@ -42,6 +48,7 @@ typedef enum NClaimOwnStatement
 	NCLAIM_INSERT_CLAIM,
 	NCLAIM_INSERT_MESSAGE,
 	NCLAIM_FIND_EVENT,
+	NCLAIM_FIND_EVENTS,
 	NCLAIM_FIND_MACHINE,
 	NCLAIM_FIND_TRANSITIONS,
 } NClaimOwnStatement;
@@ -49,12 +56,12 @@ typedef enum NClaimOwnStatement
 #define NCLAIM_OWN_STATEMENTS	(NCLAIM_FIND_TRANSITIONS + 1)
 
 extern void nclaim_extension_init(void);
-extern void nclaim_extension_enter(FunctionCallInfo fcinfo);
+extern void nclaim_begin(FunctionCallInfo fcinfo);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern char *nclaim_own_sql(const char *sql);
 extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
-								 const char *nulls, bool latest);
+								 const char *nulls, Snapshot snapshot);
 extern uint64 nclaim_own_run(const char *sql, int nargs,
 							 const char *const *texts);
 
@@ -97,9 +104,12 @@ typedef struct NClaimColumn
 	bool		byval;
 	int16		len;
 	bool		padded;			/* char(n): trailing blanks mean nothing */
-	bool		is_date;		/* its text depends on DateStyle */
+	bool		styled;			/* its text depends on settings */
+	bool		lossy;			/* the column's limit may change a value */
 	Oid			ioparam;
 	FmgrInfo	in;
+	Oid			base_ioparam;
+	FmgrInfo	base_in;		/* of the type itself, without the limit */
 	FmgrInfo	out;
 	Oid			eq_operator;
 	FmgrInfo	eq;
@@ -113,6 +123,8 @@ extern bool nclaim_column_set_operator(NClaimColumn *column, Oid eq_operator,
 									   Oid collation);
 extern bool nclaim_column_default_operator(NClaimColumn *column);
 extern Datum nclaim_column_in(NClaimColumn *column, const char *text);
+extern bool nclaim_column_reads(NClaimColumn *column, const char *text,
+								Datum *value);
 extern char *nclaim_column_out(NClaimColumn *column, Datum value);
 extern bool nclaim_column_equal(NClaimColumn *column, Datum a, Datum b);
 extern char *nclaim_column_equals_param(const NClaimColumn *column, int param);
@@ -127,15 +139,21 @@ typedef struct NClaimProblem
 	char	   *hint;			/* or NULL */
 } NClaimProblem;
 
-/* An order table with its key and status columns. */
+/*
+ * An order table with its key and status columns.  Where there is a problem,
+ * only what has to do with the key is filled in, and that if key_known says so.
+ */
 typedef struct NClaimOrderTable
 {
 	Oid			relid;
+	Oid			nspoid;
+	bool		key_known;
 	char	   *name;			/* qualified and quoted */
 	NClaimColumn key;
 	NClaimColumn status;
 	bool		key_is_unique;	/* a unique index covers exactly the key */
 	bool		status_is_key;	/* some unique index has the status column */
+	List	   *relids;			/* the table, and those above and below it */
 	NClaimPlan	count;
 	NClaimPlan	lock;
 	NClaimPlan	update;
@@ -167,7 +185,14 @@ extern SPITupleTable *nclaim_order_statuses(NClaimOrderTable *table,
 
 /* in heldrow.c */
 
-extern bool nclaim_order_hidden(NClaimOrderTable *table, Datum key);
+typedef enum NClaimHold
+{
+	NCLAIM_HELD,				/* by another transaction, or cannot be told */
+	NCLAIM_HIDDEN,				/* by a policy */
+	NCLAIM_FREE,				/* it is locked now */
+} NClaimHold;
+
+extern NClaimHold nclaim_order_hold(NClaimOrderTable *table, Datum key);
 
 /* in graph.c */
 
@@ -223,9 +248,8 @@ typedef struct NClaimMachine
 	char	   *status_column;
 	Oid			relid;			/* the table meant, or InvalidOid */
 	Oid			named;			/* table of that name, or InvalidOid */
-	uint64		checked;		/* when the name was looked up */
 	NClaimProblem problem;		/* why the order table cannot be used */
-	NClaimOrderTable *table;	/* NULL where there is a problem */
+	NClaimOrderTable table;
 	NClaimGraph *graph;			/* NULL until the machine is ready */
 } NClaimMachine;
 
@@ -252,7 +276,6 @@ extern void nclaim_problem_raise(const NClaimProblem *problem);
 
 /* in declare.c */
 
-extern void nclaim_declare_begin(FunctionCallInfo fcinfo);
 extern NClaimMachine *nclaim_owned_machine(const char *name);
 extern bool nclaim_event_insert(const char *event_type,
 								const char *message_type,

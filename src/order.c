@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/catalog.h"
@@ -30,10 +31,12 @@
 
 #include "notify_claim.h"
 
-/* Notes the first problem; callers then give up. */
+/* Notes the first problem. */
 static void
 note_problem(NClaimProblem *problem, int sqlerrcode, char *message, char *hint)
 {
+	if (problem->sqlerrcode != 0)
+		return;
 	problem->sqlerrcode = sqlerrcode;
 	problem->message = message;
 	problem->hint = hint;
@@ -90,39 +93,51 @@ partitioned_by(Relation rel, const char *column)
 	return has_partition_attrs(rel, attnums, NULL);
 }
 
+/* Is the column in a unique index that a lock or an UPDATE goes by? */
+static bool
+is_in_key(Relation rel, const char *column)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column);
+	Bitmapset  *keys = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
+	bool		found = bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber,
+									  keys);
+
+	bms_free(keys);
+	return found;
+}
+
 /*
- * Checks the relations above and below the order table, if it is partitioned
- * or a partition.
+ * Looks at the order table and at the relations above and below it, if it is
+ * partitioned or a partition.
  */
 static void
-check_partitions(Relation whole, const char *status_column,
-				 NClaimProblem *problem)
+check_relations(NClaimOrderTable *table, Relation whole,
+				const char *status_column, NClaimProblem *problem)
 {
-	List	   *relids = NIL;
 	ListCell   *cell;
 
+	table->relids = list_make1_oid(RelationGetRelid(whole));
 	if (whole->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-		relids = find_all_inheritors(RelationGetRelid(whole), NoLock, NULL);
+		table->relids = find_all_inheritors(RelationGetRelid(whole), NoLock, NULL);
 	if (whole->rd_rel->relispartition)
-		relids = list_concat(relids,
-							 get_partition_ancestors(RelationGetRelid(whole)));
+		table->relids = list_concat(table->relids,
+									get_partition_ancestors(RelationGetRelid(whole)));
 
-	foreach(cell, relids)
+	foreach(cell, table->relids)
 	{
 		Relation	rel = try_relation_open(lfirst_oid(cell), AccessShareLock);
 
 		if (rel == NULL)
 			continue;
-		if (RelationGetRelid(rel) != RelationGetRelid(whole))
-			check_relation(rel, whole, problem);
+		check_relation(rel, whole, problem);
 		if (problem->sqlerrcode == 0 && partitioned_by(rel, status_column))
 			note_problem(problem, ERRCODE_FEATURE_NOT_SUPPORTED,
 						 psprintf("status column \"%s\" is in the partition key of \"%s\"",
 								  status_column, RelationGetRelationName(rel)),
 						 "A new status would move the row to another partition, and whoever waits for the row would fail.");
+		if (problem->sqlerrcode == 0 && is_in_key(rel, status_column))
+			table->status_is_key = true;
 		relation_close(rel, AccessShareLock);
-		if (problem->sqlerrcode != 0)
-			return;
 	}
 }
 
@@ -163,7 +178,7 @@ use_unique_index(Relation rel, NClaimColumn *key)
 			form->indisunique && form->indisvalid && form->indisready &&
 			form->indimmediate && form->indnkeyatts == 1 &&
 			form->indkey.values[0] == key->attnum &&
-			RelationGetIndexPredicate(index) == NIL)
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 			found = nclaim_column_set_operator(key,
 											   get_opfamily_member(index->rd_opfamily[0],
 																   index->rd_opcintype[0],
@@ -178,57 +193,61 @@ use_unique_index(Relation rel, NClaimColumn *key)
 	return found;
 }
 
-/* Describes the two columns, or notes why they will not do. */
 static void
-describe_columns(NClaimOrderTable *table, Relation rel,
-				 const char *order_column, const char *status_column,
-				 NClaimProblem *problem)
+note_no_equality(const char *column, NClaimProblem *problem)
+{
+	note_problem(problem, ERRCODE_UNDEFINED_FUNCTION,
+				 psprintf("column \"%s\" is of a type without a default btree equality operator",
+						  column), NULL);
+}
+
+/* Describes the key column, or notes why it will not do. */
+static void
+describe_key(NClaimOrderTable *table, Relation rel, const char *order_column,
+			 NClaimProblem *problem)
 {
 	Form_pg_attribute key = find_column(rel, order_column, problem);
-	Form_pg_attribute status = key == NULL ? NULL :
-		find_column(rel, status_column, problem);
-	Bitmapset  *unique;
+
+	if (key == NULL)
+		return;
+	nclaim_column_describe(&table->key, key);
+	table->key_is_unique = use_unique_index(rel, &table->key);
+	table->key_known = table->key_is_unique ||
+		nclaim_column_default_operator(&table->key);
+	if (!table->key_known)
+		note_no_equality(order_column, problem);
+}
+
+/* The same for the status column. */
+static void
+describe_status(NClaimOrderTable *table, Relation rel,
+				const char *order_column, const char *status_column,
+				NClaimProblem *problem)
+{
+	Form_pg_attribute status = find_column(rel, status_column, problem);
 
 	if (status == NULL)
 		return;
-	if (key->attnum == status->attnum)
-	{
+	if (strcmp(order_column, status_column) == 0)
 		note_problem(problem, ERRCODE_INVALID_PARAMETER_VALUE,
 					 psprintf("column \"%s\" cannot be both the order number and the status",
 							  order_column), NULL);
-		return;
-	}
-	if (status->attgenerated != '\0' ||
-		status->attidentity == ATTRIBUTE_IDENTITY_ALWAYS)
-	{
+	else if (status->attgenerated != '\0' ||
+			 status->attidentity == ATTRIBUTE_IDENTITY_ALWAYS)
 		note_problem(problem, ERRCODE_FEATURE_NOT_SUPPORTED,
 					 psprintf("status column \"%s\" is generated", status_column),
 					 "A status must be a column that can be updated.");
-		return;
-	}
-
-	nclaim_column_describe(&table->key, key);
-	nclaim_column_describe(&table->status, status);
-	table->key_is_unique = use_unique_index(rel, &table->key);
-	if ((!table->key_is_unique && !nclaim_column_default_operator(&table->key)) ||
-		!nclaim_column_default_operator(&table->status))
+	else
 	{
-		note_problem(problem, ERRCODE_UNDEFINED_FUNCTION,
-					 psprintf("columns \"%s\" and \"%s\" must have types with a default btree equality operator",
-							  order_column, status_column), NULL);
-		return;
+		nclaim_column_describe(&table->status, status);
+		if (!nclaim_column_default_operator(&table->status))
+			note_no_equality(status_column, problem);
 	}
-
-	unique = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
-	table->status_is_key =
-		bms_is_member(status->attnum - FirstLowInvalidHeapAttributeNumber, unique);
-	bms_free(unique);
 }
 
 /*
  * Describes an order table, in the current memory context.  Where it cannot
- * be used, *problem says why; nothing is raised for that.  The caller holds a
- * lock on the table.
+ * be used, *problem says why; nothing is raised for that.
  */
 void
 nclaim_order_describe(NClaimOrderTable *table, Oid relid,
@@ -246,13 +265,14 @@ nclaim_order_describe(NClaimOrderTable *table, Oid relid,
 	}
 
 	table->relid = relid;
-	table->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+	table->nspoid = RelationGetNamespace(rel);
+	table->name = quote_qualified_identifier(get_namespace_name(table->nspoid),
 											 RelationGetRelationName(rel));
 	check_relation(rel, rel, problem);
+	describe_key(table, rel, order_column, problem);
+	describe_status(table, rel, order_column, status_column, problem);
 	if (problem->sqlerrcode == 0)
-		describe_columns(table, rel, order_column, status_column, problem);
-	if (problem->sqlerrcode == 0)
-		check_partitions(rel, status_column, problem);
+		check_relations(table, rel, status_column, problem);
 	relation_close(rel, AccessShareLock);
 }
 

@@ -51,7 +51,7 @@ nclaim_outbox_insert(const NClaimNotice *notice, const NClaimClaim *claim,
 		TimestampTzGetDatum(claim->created_at)
 	};
 
-	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, false) != 1)
+	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, InvalidSnapshot) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("a trigger or rule on table notify_outbox kept the message from being written")));

@@ -85,41 +85,34 @@ nclaim_plan_free(NClaimPlan *plan)
 }
 
 static void
-free_retired_plan(void *arg)
+release_plan(void *arg)
 {
 	SPI_freeplan((SPIPlanPtr) arg);
 }
 
-/*
- * Forgets a plan that an outer call may still be executing: it is freed when
- * the transaction ends, whichever way.
- */
+/* Forgets a plan that an outer call may still be executing. */
 void
 nclaim_plan_retire(NClaimPlan *plan)
 {
-	MemoryContextCallback *callback;
+	SPIPlanPtr	spi = plan->spi;
 
-	if (plan->spi == NULL)
-		return;
-	callback = MemoryContextAlloc(TopTransactionContext, sizeof(*callback));
-	callback->func = free_retired_plan;
-	callback->arg = plan->spi;
-	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
 	plan->spi = NULL;
+	if (spi != NULL)
+		nclaim_retire(release_plan, spi);
 }
 
 static void
-set_for_planning(const char *name)
+set_for_planning(const char *name, const char *value)
 {
-	(void) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION,
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /*
  * Returns the plan, ready to be executed by the current user: if a new one
  * has to be made, it is made now, under the settings described above.  Copy
- * nothing out of *plan: the result stays good until the transaction ends even
- * if a trigger calls us again and *plan changes.
+ * nothing out of *plan: the result stays good until the call ends even if a
+ * trigger calls us again and *plan changes.
  */
 SPIPlanPtr
 nclaim_plan_ready(NClaimPlan *plan)
@@ -130,7 +123,7 @@ nclaim_plan_ready(NClaimPlan *plan)
 
 	if (plan_is_valid(source))
 	{
-		if (source->generation == plan->generation)
+		if (source->gplan->generation == plan->generation)
 			return plan->spi;
 		if (plan->generation != 0)
 		{
@@ -144,15 +137,17 @@ nclaim_plan_ready(NClaimPlan *plan)
 	}
 
 	nestlevel = NewGUCNestLevel();
-	set_for_planning("enable_seqscan");
-	set_for_planning("enable_bitmapscan");
-	set_for_planning("jit");
+	set_for_planning("enable_seqscan", "off");
+	set_for_planning("enable_bitmapscan", "off");
+	set_for_planning("enable_indexscan", "on");
+	set_for_planning("enable_indexonlyscan", "on");
+	set_for_planning("jit", "off");
 	cached = SPI_plan_get_cached_plan(plan->spi);
 	if (cached == NULL)
 		elog(ERROR, "\"%s\" is not a single statement", source->query_string);
 	ReleaseCachedPlan(cached, CurrentResourceOwner);
 	AtEOXact_GUC(true, nestlevel);
 
-	plan->generation = source->generation;
+	plan->generation = source->gplan->generation;
 	return plan->spi;
 }

@@ -175,11 +175,10 @@ process_illegal(const NClaimNotice *notice, const NClaimEvent *event,
 
 /* Claim, message, UPDATE, in this order. */
 static Progress
-process_legal(const NClaimNotice *notice, const NClaimMachine *machine,
+process_legal(const NClaimNotice *notice, NClaimMachine *machine,
 			  Datum key, const NClaimOrderRow *row, const Step *step,
 			  NClaimAnswer *answer)
 {
-	NClaimOrderTable *table = machine->table;
 	NClaimMessage message;
 
 	message.machine = machine->name;
@@ -191,7 +190,7 @@ process_legal(const NClaimNotice *notice, const NClaimMachine *machine,
 					 answer))
 		return LOOK_AGAIN;
 	if (step->changes)
-		nclaim_order_update(table, key, step->from, step->to);
+		nclaim_order_update(&machine->table, key, step->from, step->to);
 	return ANSWERED;
 }
 
@@ -229,7 +228,7 @@ process_locked(const NClaimNotice *notice, const NClaimOrderTable *locked,
 	Step		step;
 
 	if (event == NULL || event->machine == NULL ||
-		!nclaim_order_same(event->machine->table, locked))
+		!nclaim_order_same(&event->machine->table, locked))
 		return LOOK_AGAIN;
 	machine = event->machine;
 	nclaim_check_order_no(row->order_no);
@@ -238,8 +237,25 @@ process_locked(const NClaimNotice *notice, const NClaimOrderTable *locked,
 									row->status_isnull, row->status, &edge);
 	if (verdict != NCLAIM_LEGAL)
 		return process_illegal(notice, event, row, verdict, answer);
-	take_step(machine->graph, edge, row, &machine->table->status, &step);
+	take_step(machine->graph, edge, row, &machine->table.status, &step);
 	return process_legal(notice, machine, key, row, &step, answer);
+}
+
+/* At the deadline, with an order that exists and could not be locked. */
+static Progress
+give_up(const NClaimNotice *notice, NClaimOrderTable *table, Datum key,
+		NClaimAnswer *answer)
+{
+	switch (nclaim_order_hold(table, key))
+	{
+		case NCLAIM_FREE:
+			return LOOK_AGAIN;
+		case NCLAIM_HIDDEN:
+			return answer_without_claim(notice, answer, "NO_ORDER", NULL);
+		case NCLAIM_HELD:
+			break;
+	}
+	return answer_without_claim(notice, answer, "BUSY", NULL);
 }
 
 /* Steps 3 to 8 for an event with a machine. */
@@ -254,11 +270,7 @@ process_order(const NClaimNotice *notice, NClaimOrderTable *table,
 		return process_locked(notice, table, key, &row, answer);
 	if (!nclaim_order_exists(table, key))
 		return answer_without_claim(notice, answer, "NO_ORDER", NULL);
-	if (!deadline_passed)
-		return HELD;
-	return answer_without_claim(notice, answer,
-								nclaim_order_hidden(table, key) ? "NO_ORDER" : "BUSY",
-								NULL);
+	return deadline_passed ? give_up(notice, table, key, answer) : HELD;
 }
 
 /*
@@ -320,7 +332,7 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 		else if (event->machine == NULL)
 			progress = process_event(notice, event, answer);
 		else
-			progress = process_order(notice, event->machine->table,
+			progress = process_order(notice, &event->machine->table,
 									 time_left(start) <= 0, answer);
 
 		if (progress == ANSWERED)

@@ -65,11 +65,32 @@ read_step(FunctionCallInfo fcinfo, int machine_arg, StepArgs *step)
 	nclaim_owned_machine(step->machine);
 }
 
+/*
+ * Spells the statuses as they were stored, where the status type still reads
+ * them.
+ */
+static void
+respell_step(StepArgs *step)
+{
+	NClaimMachine *machine = nclaim_machine_find(step->machine);
+	NClaimColumn *column = &machine->table.status;
+	Datum		value;
+
+	if (machine->problem.sqlerrcode != 0)
+		return;
+	if (step->from_status != NULL &&
+		nclaim_column_reads(column, step->from_status, &value))
+		step->from_status = nclaim_column_out(column, value);
+	if (step->to_status != NULL &&
+		nclaim_column_reads(column, step->to_status, &value))
+		step->to_status = nclaim_column_out(column, value);
+}
+
 /* A status as the column spells it. */
 static char *
 spell_status(NClaimMachine *machine, char *status)
 {
-	NClaimColumn *column = &machine->table->status;
+	NClaimColumn *column = &machine->table.status;
 
 	return status == NULL ? NULL :
 		nclaim_column_out(column, nclaim_column_in(column, status));
@@ -133,7 +154,9 @@ notify_claim_transition_add(PG_FUNCTION_ARGS)
 	const char *values[5];
 	StepArgs	step;
 
-	nclaim_declare_begin(fcinfo);
+	if (message_type != NULL)
+		nclaim_check_not_blank(message_type, "message_type");
+	nclaim_begin(fcinfo);
 	read_step(fcinfo, 4, &step);
 	check_step(&step, message_type);
 	if (step.event_type != NULL)
@@ -164,27 +187,42 @@ notify_claim_transition_add(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* Deletes the step as it is spelled; returns whether it was there. */
+static bool
+delete_step(const StepArgs *step)
+{
+	const char *values[4] = {
+		step->machine, step->event_type, step->from_status, step->to_status
+	};
+
+	return nclaim_own_run("DELETE FROM @.notify_transition AS t"
+						  " WHERE t.machine OPERATOR(pg_catalog.=) $1"
+						  " AND " NCLAIM_SAME("t.event_type", "$2")
+						  " AND " NCLAIM_SAME("t.from_status", "$3")
+						  " AND " NCLAIM_SAME("t.to_status", "$4"),
+						  4, values) > 0;
+}
+
 /*
  * notify_transition_drop(event_type, from_status, to_status, machine)
+ *
+ * A status that the type does not know any more can be dropped as it is stored.
  */
 Datum
 notify_claim_transition_drop(PG_FUNCTION_ARGS)
 {
-	const char *values[4];
 	StepArgs	step;
+	bool		dropped;
 
-	nclaim_declare_begin(fcinfo);
+	nclaim_begin(fcinfo);
 	read_step(fcinfo, 3, &step);
-	values[0] = step.machine;
-	values[1] = step.event_type;
-	values[2] = step.from_status;
-	values[3] = step.to_status;
-	if (nclaim_own_run("DELETE FROM @.notify_transition AS t"
-					   " WHERE t.machine OPERATOR(pg_catalog.=) $1"
-					   " AND " NCLAIM_SAME("t.event_type", "$2")
-					   " AND " NCLAIM_SAME("t.from_status", "$3")
-					   " AND " NCLAIM_SAME("t.to_status", "$4"),
-					   4, values) == 0)
+	dropped = delete_step(&step);
+	if (!dropped)
+	{
+		respell_step(&step);
+		dropped = delete_step(&step);
+	}
+	if (!dropped)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("machine \"%s\" has no such transition", step.machine)));

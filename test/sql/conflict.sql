@@ -42,6 +42,14 @@ UPDATE biz_order SET status = 'PAID' WHERE order_no = 43;
 SELECT outcome, result FROM handle_notify('T2', 'PAY', '43', 'one');
 SELECT outcome, result FROM handle_notify('T2', 'PAY', '43', 'two');
 
+-- whatever keeps the table from being used does not keep its key from being read
+ALTER TABLE biz_order RENAME status TO state;
+SELECT outcome, replayed FROM handle_notify('T1', 'PAY', '042', '{"amount": 10}');
+ALTER TABLE biz_order RENAME state TO status;
+ALTER TABLE biz_order SET UNLOGGED;
+SELECT outcome, replayed FROM handle_notify('T1', 'PAY', '042', '{"amount": 10}');
+ALTER TABLE biz_order SET LOGGED;
+
 -- another spelling of the order after its table is gone cannot be told to be the same
 DROP TABLE biz_order;
 SELECT outcome FROM handle_notify('T1', 'PAY', '42', '{"amount": 10}');

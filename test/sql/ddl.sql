@@ -53,6 +53,39 @@ SELECT pay('14');
 DROP TABLE heir;
 SELECT pay('14');
 
+-- a partition of a partition
+CREATE TABLE tree (k int, region text, s text, PRIMARY KEY (k, region)) PARTITION BY LIST (region);
+CREATE TABLE tree_eu PARTITION OF tree FOR VALUES IN ('EU') PARTITION BY RANGE (k);
+CREATE TABLE tree_eu_1 PARTITION OF tree_eu FOR VALUES FROM (1) TO (100);
+INSERT INTO tree SELECT n, 'EU', 'PENDING' FROM generate_series(1, 9) AS n;
+SELECT notify_machine_add('tree', 'k', 's', machine => 'tree'), notify_transition_add('LEAF', 'PENDING', 'PAID', machine => 'tree');
+SELECT outcome FROM handle_notify('L1', 'LEAF', '1', 'b');
+ALTER TABLE tree_eu_1 SET UNLOGGED;
+SELECT attempt($$SELECT outcome FROM handle_notify('L2', 'LEAF', '2', 'b')$$);
+ALTER TABLE tree_eu_1 SET LOGGED;
+SELECT outcome FROM handle_notify('L2', 'LEAF', '2', 'b');
+SELECT notify_machine_drop('tree');
+DROP TABLE tree;
+
+-- an operator whose schema is renamed, and that moves to another one
+CREATE SCHEMA ops;
+CREATE OPERATOR ops.= (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq);
+CREATE OPERATOR ops.< (LEFTARG = text, RIGHTARG = text, FUNCTION = text_lt);
+CREATE OPERATOR CLASS ops.text_ops FOR TYPE text USING btree AS OPERATOR 1 ops.<, OPERATOR 3 ops.=, FUNCTION 1 bttextcmp(text, text);
+CREATE TABLE own_ops (k text NOT NULL, s text);
+CREATE UNIQUE INDEX ON own_ops (k ops.text_ops);
+INSERT INTO own_ops SELECT n, 'PENDING' FROM generate_series(1, 9) AS n;
+SELECT notify_machine_add('own_ops', 'k', 's', machine => 'ops'), notify_transition_add('OPS', 'PENDING', 'PAID', machine => 'ops');
+SELECT outcome FROM handle_notify('P1', 'OPS', '1', 'b');
+ALTER SCHEMA ops RENAME TO ops2;
+SELECT outcome FROM handle_notify('P2', 'OPS', '2', 'b');
+ALTER OPERATOR ops2.= (text, text) SET SCHEMA somewhere;
+SELECT outcome FROM handle_notify('P3', 'OPS', '3', 'b');
+SELECT notify_machine_drop('ops');
+DROP TABLE own_ops;
+DROP SCHEMA ops2 CASCADE;
+DROP OPERATOR somewhere.= (text, text);
+
 -- its columns
 ALTER TABLE biz_order RENAME status TO state;
 SELECT pay('15');

@@ -40,7 +40,10 @@ SELECT attempt($$SELECT notify_transition_add('P:Y', 'PAID', 'X')$$);
 SELECT attempt($$SELECT notify_transition_add(' ', 'PAID', 'X')$$);
 SELECT attempt(format($$SELECT notify_transition_add(%L, 'PAID', 'X', machine => 'pay')$$, repeat('x', 159)));
 
+SELECT attempt($$SELECT notify_transition_add('PAY', 'X', 'Y', ' ')$$);
+
 -- events
+SELECT attempt($$SELECT notify_event_add('push', message_type => '')$$);
 SELECT attempt($$SELECT notify_event_add('push', message_type => 'PUSHED')$$);
 SELECT attempt($$SELECT notify_event_add('push', message_type => 'PUSHED')$$);
 SELECT attempt($$SELECT notify_event_add('push', message_type => 'PUSHED', on_early => 'retry')$$);
@@ -61,7 +64,10 @@ SELECT attempt($$SELECT notify_event_set('PAY', message_type => 'M')$$);
 SELECT attempt($$SELECT notify_event_set('nothing', on_early => 'skip')$$);
 SELECT attempt($$SELECT notify_event_set(NULL, on_early => 'skip')$$);
 
--- dropping
+-- dropping, also where a publication asks for a replica identity
+SET client_min_messages = error;
+CREATE PUBLICATION everything FOR ALL TABLES;
+SET client_min_messages = warning;
 SELECT attempt($$SELECT notify_transition_drop('PAY', 'PENDING', 'SETTLED')$$);
 SELECT attempt($$SELECT notify_transition_drop('PAY', 'PENDING', 'PAID')$$);
 SELECT attempt($$SELECT notify_transition_drop('PAY', 'PENDING', 'PAID')$$);
@@ -78,6 +84,8 @@ SELECT attempt($$SELECT notify_machine_drop('biz_order')$$);
 SELECT (SELECT count(*) FROM notify_machine), (SELECT count(*) FROM notify_transition), (SELECT array_agg(event_type) FROM notify_event);
 SELECT attempt($$SELECT notify_transition_add('PAY', 'PENDING', 'PAID')$$);
 
+DROP PUBLICATION everything;
+
 -- names
 SELECT attempt($$SELECT notify_machine_add('biz_order', 'order_no', 'status', machine => 'event')$$);
 SELECT attempt($$SELECT notify_machine_add('biz_order', 'order_no', 'status', machine => 'notify_review')$$);
@@ -91,7 +99,10 @@ SELECT attempt($$INSERT INTO notify_machine VALUES ('event', 'biz_order', 'publi
 SELECT attempt($$INSERT INTO notify_event VALUES ('a:b')$$);
 SELECT attempt($$INSERT INTO notify_event VALUES (E' \t')$$);
 SELECT attempt($$INSERT INTO notify_event VALUES ('a', NULL, NULL, 'wait')$$);
+SELECT attempt($$INSERT INTO notify_event VALUES ('a', NULL, '')$$);
 SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', NULL, 'a', 'b')$$);
+SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', 'a', 'b', 'b')$$);
+SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', 'a', 'b', 'c', '')$$);
 
 -- tables and columns that are refused, with a reason
 SELECT attempt($$SELECT notify_machine_add(NULL, 'order_no', 'status')$$);

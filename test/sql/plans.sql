@@ -67,6 +67,20 @@ END $$;
 CREATE TRIGGER look BEFORE UPDATE ON biz_order FOR EACH ROW EXECUTE FUNCTION look();
 SELECT outcome FROM handle_notify('T200', 'PAY', '200', 'b');
 
+-- nor does a setting of the session's that forbids index scans make a plan that stays
+SELECT pg_stat_force_next_flush();
+SELECT * FROM scans \gset before_
+DISCARD PLANS;
+SET enable_indexscan = off;
+SET enable_indexonlyscan = off;
+DROP TRIGGER look ON biz_order;
+SELECT outcome FROM handle_notify('T300', 'PAY', '300', 'b');
+RESET enable_indexscan;
+RESET enable_indexonlyscan;
+SELECT outcome FROM handle_notify('T301', 'PAY', '301', 'b');
+SELECT pg_stat_force_next_flush();
+SELECT claims - :before_claims AS claims, orders - :before_orders AS orders FROM scans;
+
 -- a session that asks for custom plans gets right answers all the same
 SET plan_cache_mode = force_custom_plan;
 SELECT outcome, replayed FROM handle_notify('T200', 'PAY', '200', 'b');

@@ -184,6 +184,48 @@ RESET ROLE;
 RESET search_path;
 SELECT secret FROM shop.orders WHERE order_no = '5';
 
+-- operators that fit a domain or varchar exactly, in a schema where others may create objects, are not taken either:
+-- not for the order table's statements, and not for the extension's own constraints
+CREATE SCHEMA lib;
+GRANT USAGE, CREATE ON SCHEMA lib TO regress_notify_app;
+CREATE OPERATOR lib.= (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq);
+CREATE OPERATOR lib.< (LEFTARG = text, RIGHTARG = text, FUNCTION = text_lt);
+CREATE OPERATOR CLASS lib.text_ops FOR TYPE text USING btree AS OPERATOR 1 lib.<, OPERATOR 3 lib.=, FUNCTION 1 bttextcmp(text, text);
+CREATE DOMAIN lib.number AS text;
+CREATE TABLE lib_order (k lib.number NOT NULL, s text);
+CREATE UNIQUE INDEX ON lib_order (k lib.text_ops);
+INSERT INTO lib_order VALUES ('1', 'PENDING'), ('2', 'PENDING');
+SELECT notify_machine_add('lib_order', 'k', 's'), notify_transition_add('LIB', 'PENDING', 'PAID', machine => 'lib_order');
+SET ROLE regress_notify_app;
+CREATE FUNCTION lib.spy(lib.number, lib.number) RETURNS boolean LANGUAGE plpgsql AS
+	$$ BEGIN INSERT INTO hostile.seen VALUES ('domain', current_user); RETURN true; END $$;
+CREATE OPERATOR lib.= (LEFTARG = lib.number, RIGHTARG = lib.number, FUNCTION = lib.spy);
+RESET ROLE;
+SELECT outcome FROM handle_notify('L', 'LIB', '1', 'b');
+TABLE lib_order ORDER BY k;
+DROP EXTENSION notify_claim;
+DROP TABLE lib_order;
+CREATE SCHEMA planted;
+GRANT USAGE, CREATE ON SCHEMA planted TO regress_notify_app;
+SET ROLE regress_notify_app;
+CREATE FUNCTION planted.spy(varchar, varchar) RETURNS boolean LANGUAGE plpgsql AS
+	$$ BEGIN INSERT INTO hostile.seen VALUES ('planted', current_user); RETURN true; END $$;
+CREATE OPERATOR planted.= (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = planted.spy);
+CREATE OPERATOR planted.<> (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = planted.spy);
+CREATE OPERATOR planted.~ (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = planted.spy);
+CREATE OPERATOR planted.!~ (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = planted.spy);
+RESET ROLE;
+CREATE EXTENSION notify_claim SCHEMA planted;
+SELECT planted.notify_machine_add('dba_table', 'k', 's');
+SELECT planted.notify_transition_add('P', 'a', 'b', message_type => 'M');
+SELECT planted.notify_event_add('push', message_type => 'PUSHED', on_early => 'skip');
+SELECT outcome FROM planted.handle_notify('T', 'push', '1', 'b');
+SELECT attempt($$INSERT INTO planted.notify_event VALUES ('a:b')$$) ~ '^23514' AS refused;
+SELECT DISTINCT what, who FROM hostile.seen;
+DROP EXTENSION notify_claim;
+CREATE EXTENSION notify_claim;
+DROP SCHEMA planted, lib CASCADE;
+
 DROP SCHEMA hostile CASCADE;
 DROP TABLE pg_temp.notify_claim, pg_temp.notify_outbox, pg_temp.notify_event;
 DROP EXTENSION notify_claim;

@@ -70,6 +70,30 @@ SELECT outcome FROM handle_notify('T', 'm' || 'k_bigint'::regclass::oid, 'forty-
 SELECT outcome FROM handle_notify('N', 'm' || 'k_domain'::regclass::oid, '-1', 'b');
 SELECT outcome FROM handle_notify('N', 'm' || 'k_varchar'::regclass::oid, 'longer than twenty characters', 'b');
 
+-- a limit that would make another order number of it refuses it
+CREATE TABLE k_limited (k numeric(10,0) PRIMARY KEY, s text);
+INSERT INTO k_limited VALUES (42, 'PENDING'), (43, 'PENDING');
+SELECT walk('k_limited', 'k', 's', '42', '42.0');
+SELECT outcome FROM handle_notify('N', 'm' || 'k_limited'::regclass::oid, '42.6', 'b');
+SELECT outcome FROM handle_notify('N', 'm' || 'k_varchar'::regclass::oid, 'A1' || repeat(' ', 30), 'b');
+CREATE DOMAIN limited AS numeric(4,1);
+CREATE TABLE k_limited_domain (k limited PRIMARY KEY, s text);
+INSERT INTO k_limited_domain VALUES (1.3, 'PENDING');
+SELECT walk('k_limited_domain', 'k', 's', '1.3', '1.30');
+SELECT outcome FROM handle_notify('N', 'm' || 'k_limited_domain'::regclass::oid, '1.26', 'b');
+SELECT * FROM k_limited UNION ALL SELECT * FROM k_limited_domain ORDER BY k;
+-- one spelling, whatever the session's settings
+CREATE TABLE k_bytea (k bytea PRIMARY KEY, s text);
+INSERT INTO k_bytea VALUES ('\x0102', 'PENDING');
+SET bytea_output = escape;
+SELECT walk('k_bytea', 'k', 's', '\x0102', '\001\002');
+RESET bytea_output;
+CREATE TABLE k_time (k timestamptz PRIMARY KEY, s text);
+INSERT INTO k_time VALUES ('2026-02-01 00:00+00', 'PENDING');
+SET timezone = 'Asia/Shanghai';
+SELECT walk('k_time', 'k', 's', '2026-02-01 00:00:00+00', '2026-02-01 08:00');
+RESET timezone;
+
 -- status types
 CREATE TABLE s_varchar (k int PRIMARY KEY, s varchar(10));
 INSERT INTO s_varchar VALUES (1, 'PENDING');
@@ -95,6 +119,15 @@ SELECT notify_transition_add('x', 'paid', 'SENT', machine => 'm' || 's_domain'::
 SELECT notify_transition_add('x', 'PAID', 'MUCH TOO LONG', machine => 'm' || 's_varchar'::regclass::oid);
 SELECT notify_transition_add('x', 'one', '2', machine => 'm' || 's_integer'::regclass::oid);
 SELECT count(*) FROM notify_event WHERE event_type = 'x';
+-- what the column takes for one status is one; a step is dropped by the words that declared it
+CREATE TABLE s_numeric (k int PRIMARY KEY, s numeric);
+SELECT notify_machine_add('s_numeric', 'k', 's', machine => 'numeric');
+SELECT notify_transition_add('n', '1', '2', machine => 'numeric');
+SELECT notify_transition_add('n', '1.0', '3', machine => 'numeric');
+SELECT notify_transition_add('n', '01.50', '02', machine => 'numeric');
+SELECT from_status, to_status FROM notify_transition WHERE machine = 'numeric' ORDER BY 1;
+SELECT notify_transition_drop('n', '01.50', '02', machine => 'numeric');
+SELECT from_status, to_status FROM notify_transition WHERE machine = 'numeric' ORDER BY 1;
 
 -- names that need quoting, a schema of its own, columns that have names of keywords, of the table and of its alias
 CREATE SCHEMA "Sch""ema";
@@ -153,8 +186,8 @@ SELECT walk('p_key1', 'k', 's', (SELECT min(k) FROM p_key1 WHERE s = 'PENDING'):
 SET client_min_messages = error;
 DROP EXTENSION notify_claim;
 DROP SCHEMA "Sch""ema" CASCADE;
-DROP TABLE k_text, k_varchar, k_char, k_bigint, k_smallint, k_uuid, k_numeric, k_date, k_domain, k_enum, k_pattern, k_collated,
+DROP TABLE k_text, k_varchar, k_char, k_bigint, k_smallint, k_uuid, k_numeric, k_date, k_domain, k_enum, k_pattern, k_collated, k_limited, k_limited_domain, k_bytea, k_time, s_numeric,
 	s_varchar, s_char, s_enum, s_integer, s_domain, p_key, p_time, no_index, partial, deferred, unique_status;
-DROP DOMAIN order_number, status_code;
+DROP DOMAIN order_number, status_code, limited;
 DROP TYPE branch, order_status;
 DROP FUNCTION walk;

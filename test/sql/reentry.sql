@@ -1,0 +1,41 @@
+-- Code of the table owner's that runs while a definition is read, and calls
+-- handle_notify when the definition has just changed.
+SET client_min_messages = warning;
+CREATE EXTENSION notify_claim;
+SELECT notify_event_add('inner', message_type => 'INNER');
+SELECT notify_event_add('dummy');
+
+CREATE SEQUENCE run;
+CREATE FUNCTION meddle() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE notify_event SET message_type = 'INNER' || nextval('run') WHERE event_type = 'inner';
+	PERFORM handle_notify('R' || currval('run'), 'inner', '1', 'b');
+	RETURN true;
+END $$;
+-- it says that it is immutable, as it has to in an index
+CREATE FUNCTION meddle_immutable() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN meddle(); END $$;
+CREATE DOMAIN meddling AS text CHECK (VALUE IS NULL OR meddle());
+
+CREATE TABLE biz_order (order_no int NOT NULL, status meddling);
+CREATE UNIQUE INDEX a_partial ON biz_order (order_no) WHERE meddle_immutable();
+CREATE UNIQUE INDEX b_whole ON biz_order (order_no);
+SET session_replication_role = replica;
+INSERT INTO biz_order SELECT n, 'PENDING' FROM generate_series(1, 9) AS n;
+RESET session_replication_role;
+SELECT notify_machine_add('biz_order', 'order_no', 'status');
+SELECT notify_transition_add('PAY', 'PENDING', 'PAID', message_type => 'ORDER_PAID');
+SELECT outcome, result FROM handle_notify('T1', 'PAY', '1', 'b');
+SELECT outcome, result FROM handle_notify('T2', 'PAY', '2', 'b');
+SELECT outcome, result FROM handle_notify('T1', 'PAY', '01', 'b');
+DISCARD PLANS;
+ALTER TABLE biz_order ADD extra int;
+SELECT outcome, result FROM handle_notify('T3', 'PAY', '3', 'b');
+SELECT outcome, result FROM handle_notify('T4', 'PAY', '4', 'b');
+SELECT string_agg(biz_key || ' ' || outcome, ', ' ORDER BY id) FROM notify_claim WHERE biz_key LIKE 'T%';
+SELECT count(*) = (SELECT count(*) FROM notify_outbox WHERE type LIKE 'INNER%') AS inner_messages FROM notify_claim WHERE biz_key LIKE '%:inner';
+
+DROP TABLE biz_order;
+DROP DOMAIN meddling;
+DROP FUNCTION meddle_immutable, meddle;
+DROP SEQUENCE run;
+DROP EXTENSION notify_claim;
