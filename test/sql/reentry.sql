@@ -8,13 +8,13 @@ SELECT notify_event_add('dummy');
 CREATE SEQUENCE run;
 CREATE FUNCTION meddle() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-	UPDATE notify_event SET message_type = 'INNER' || nextval('run') WHERE event_type = 'inner';
-	PERFORM handle_notify('R' || currval('run'), 'inner', '1', 'b');
+	UPDATE public.notify_event SET message_type = 'INNER' || nextval('public.run') WHERE event_type = 'inner';
+	PERFORM public.handle_notify('R' || currval('public.run'), 'inner', '1', 'b');
 	RETURN true;
 END $$;
 -- it says that it is immutable, as it has to in an index
-CREATE FUNCTION meddle_immutable() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN meddle(); END $$;
-CREATE DOMAIN meddling AS text CHECK (VALUE IS NULL OR meddle());
+CREATE FUNCTION meddle_immutable() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN public.meddle(); END $$;
+CREATE DOMAIN meddling AS text CHECK (VALUE IS NULL OR public.meddle());
 
 CREATE TABLE biz_order (order_no int NOT NULL, status meddling);
 CREATE UNIQUE INDEX a_partial ON biz_order (order_no) WHERE meddle_immutable();
