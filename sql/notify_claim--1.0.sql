@@ -7,6 +7,8 @@
 -- No row is seeded here: it would collide with the dumped one at restore.
 -- Keys are COLLATE "C": they are compared bytewise whatever the locale, and a
 -- change of the C library's collations cannot corrupt their indexes.
+-- No table refers to another by a foreign key: pg_restore -j would load one
+-- before the other. The declaring functions lock what they refer to.
 -- Constraints name their operators' schema and their operands' types: in a
 -- schema where others may create objects, an operator of theirs that fits
 -- varchar exactly would be taken otherwise.
@@ -32,8 +34,7 @@ COMMENT ON COLUMN @extschema@.notify_machine.status_column IS 'column that holds
 
 CREATE TABLE @extschema@.notify_event (
 	event_type varchar(158) COLLATE "C" NOT NULL PRIMARY KEY,
-	machine varchar(64) COLLATE "C"
-		REFERENCES @extschema@.notify_machine ON UPDATE CASCADE ON DELETE CASCADE,
+	machine varchar(64) COLLATE "C",
 	message_type varchar(255) COLLATE "C",
 	on_early varchar(16) COLLATE "C" NOT NULL DEFAULT 'retry',
 	CONSTRAINT notify_event_name
@@ -44,8 +45,7 @@ CREATE TABLE @extschema@.notify_event (
 			   (machine IS NULL AND message_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''::pg_catalog.text)),
 	CONSTRAINT notify_event_on_early
 		CHECK (on_early::pg_catalog.text OPERATOR(pg_catalog.=) ANY
-			   (ARRAY['retry', 'skip']::pg_catalog.text[])),
-	UNIQUE (machine, event_type)
+			   (ARRAY['retry', 'skip']::pg_catalog.text[]))
 );
 COMMENT ON TABLE @extschema@.notify_event IS
 'Event types that handle_notify() accepts. Use notify_event_add(), notify_event_set() and notify_event_drop().';
@@ -55,14 +55,11 @@ COMMENT ON COLUMN @extschema@.notify_event.message_type IS 'type of the outbox m
 COMMENT ON COLUMN @extschema@.notify_event.on_early IS 'what to do with an event that is not legal yet: retry (answer FAIL, keep nothing) or skip (acknowledge and record)';
 
 CREATE TABLE @extschema@.notify_transition (
-	machine varchar(64) COLLATE "C" NOT NULL
-		REFERENCES @extschema@.notify_machine ON UPDATE CASCADE ON DELETE CASCADE,
+	machine varchar(64) COLLATE "C" NOT NULL,
 	event_type varchar(158) COLLATE "C",
 	from_status text COLLATE "C",
 	to_status text COLLATE "C",
 	message_type varchar(255) COLLATE "C",
-	FOREIGN KEY (machine, event_type)
-		REFERENCES @extschema@.notify_event (machine, event_type) ON UPDATE CASCADE ON DELETE CASCADE,
 	CONSTRAINT notify_transition_step
 		CHECK (event_type IS NOT NULL OR (to_status IS NOT NULL AND message_type IS NULL)),
 	CONSTRAINT notify_transition_changes

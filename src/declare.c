@@ -57,6 +57,20 @@ nclaim_owned_machine(const char *name)
 	return machine;
 }
 
+/*
+ * Like nclaim_owned_machine(), and nobody can drop the machine until the
+ * transaction ends.
+ */
+void
+nclaim_lock_machine(const char *name)
+{
+	nclaim_owned_machine(name);
+	if (nclaim_own_run("SELECT 1 FROM @.notify_machine AS m"
+					   " WHERE m.machine OPERATOR(pg_catalog.=) $1 FOR KEY SHARE",
+					   1, &name) == 0)
+		nclaim_machine_find(name);	/* gone now: raises */
+}
+
 /* Finds an event that the user may change.  Raises 42704 or 42501. */
 static NClaimEvent *
 owned_event(const char *event_type)
@@ -234,6 +248,10 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
 	nclaim_owned_machine(name);
 	nclaim_own_run("DELETE FROM @.notify_machine WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
+	nclaim_own_run("DELETE FROM @.notify_transition WHERE machine OPERATOR(pg_catalog.=) $1",
+				   1, &name);
+	nclaim_own_run("DELETE FROM @.notify_event WHERE machine OPERATOR(pg_catalog.=) $1",
+				   1, &name);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -280,7 +298,7 @@ notify_claim_event_add(PG_FUNCTION_ARGS)
 
 	nclaim_begin(fcinfo);
 	if (machine != NULL)
-		nclaim_owned_machine(machine);
+		nclaim_lock_machine(machine);
 	else
 		require_table_owner(nclaim_extension_claim_table());
 	if (!nclaim_event_insert(event_type, message_type, machine, on_early) &&
@@ -339,6 +357,8 @@ notify_claim_event_drop(PG_FUNCTION_ARGS)
 	nclaim_begin(fcinfo);
 	owned_event(event_type);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
+				   1, &event_type);
+	nclaim_own_run("DELETE FROM @.notify_transition WHERE event_type OPERATOR(pg_catalog.=) $1",
 				   1, &event_type);
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -49,7 +49,8 @@ typedef struct Definition
 	MemoryContext context;		/* holds all of it */
 	bool		valid;
 	uint64		checked;		/* when the table's name was looked up */
-	NClaimMachine *machine;		/* NULL: an event without one */
+	NClaimMachine *machine;		/* NULL: an event without one; without a
+								 * table_name: missing */
 	List	   *events;			/* of NClaimEvent */
 	List	   *steps;			/* of Step, as text */
 	uint32		type_hash[2];	/* of the key's and the status's type */
@@ -247,6 +248,20 @@ read_machine(Definition *definition, const char *name, Snapshot snapshot,
 	return true;
 }
 
+/* Stands for the machine of an event that was deleted by plain DML. */
+static NClaimMachine *
+missing_machine(char *name, const char *event_type)
+{
+	NClaimMachine *machine = palloc0(sizeof(NClaimMachine));
+
+	machine->name = name;
+	machine->problem.sqlerrcode = ERRCODE_UNDEFINED_OBJECT;
+	machine->problem.message = psprintf("machine \"%s\" of event type \"%s\" does not exist",
+										name, event_type);
+	machine->problem.hint = "Declare the machine again, or drop the event with notify_event_drop().";
+	return machine;
+}
+
 /*
  * Reads an event's definition: its machine's, or else its own.  False: there is
  * no such event.
@@ -262,9 +277,12 @@ read_event(Definition *definition, const char *event_type, Snapshot snapshot,
 		return false;
 	rows = SPI_tuptable;
 	machine = text_of(rows, 0, 1);
+	if (machine != NULL && read_machine(definition, machine, snapshot, declared))
+		return true;
 	if (machine != NULL)
-		return read_machine(definition, machine, snapshot, declared);
-	definition->events = list_make1(make_event(NULL, pstrdup(event_type),
+		definition->machine = missing_machine(machine, event_type);
+	definition->events = list_make1(make_event(definition->machine,
+											   pstrdup(event_type),
 											   text_of(rows, 0, 2),
 											   text_of(rows, 0, 3)));
 	return true;
@@ -364,7 +382,7 @@ link_definition(Definition *definition)
 	foreach(cell, definition->events)
 		enter(events, ((NClaimEvent *) lfirst(cell))->event_type, definition,
 			  lfirst(cell));
-	if (definition->machine != NULL)
+	if (definition->machine != NULL && definition->machine->table_name != NULL)
 		enter(machines, definition->machine->name, definition, NULL);
 }
 
@@ -390,7 +408,7 @@ load(const char *event_type, const char *name)
 		read_event(definition, event_type, snapshot, &declared) :
 		read_machine(definition, name, snapshot, &declared);
 	UnregisterSnapshot(snapshot);
-	if (found && definition->machine != NULL)
+	if (found && OidIsValid(declared))
 		describe_table(definition, declared);
 	MemoryContextSwitchTo(caller);
 
@@ -415,7 +433,8 @@ cached(HTAB *table, const char *name, NClaimEvent **event)
 	if (entry == NULL)
 		return NULL;
 	definition = entry->definition;
-	if (definition->machine != NULL && definition->checked != relation_changes)
+	if (definition->machine != NULL && definition->machine->table_name != NULL &&
+		definition->checked != relation_changes)
 	{
 		definition->checked = relation_changes;
 		if (nclaim_table_by_name(definition->machine->table_name) !=

@@ -277,6 +277,7 @@ extern void nclaim_problem_raise(const NClaimProblem *problem);
 /* in declare.c */
 
 extern NClaimMachine *nclaim_owned_machine(const char *name);
+extern void nclaim_lock_machine(const char *name);
 extern bool nclaim_event_insert(const char *event_type,
 								const char *message_type,
 								const char *machine, const char *on_early);

@@ -134,7 +134,7 @@ require_event_of(const StepArgs *step)
 	if (!nclaim_event_insert(step->event_type, NULL, step->machine, NULL) &&
 		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
 					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
-					   " AND e.machine OPERATOR(pg_catalog.=) $2",
+					   " AND e.machine OPERATOR(pg_catalog.=) $2 FOR KEY SHARE",
 					   2, values) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -158,6 +158,7 @@ notify_claim_transition_add(PG_FUNCTION_ARGS)
 		nclaim_check_not_blank(message_type, "message_type");
 	nclaim_begin(fcinfo);
 	read_step(fcinfo, 4, &step);
+	nclaim_lock_machine(step.machine);
 	check_step(&step, message_type);
 	if (step.event_type != NULL)
 		require_event_of(&step);

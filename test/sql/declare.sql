@@ -100,7 +100,6 @@ SELECT attempt($$INSERT INTO notify_event VALUES ('a:b')$$);
 SELECT attempt($$INSERT INTO notify_event VALUES (E' \t')$$);
 SELECT attempt($$INSERT INTO notify_event VALUES ('a', NULL, NULL, 'wait')$$);
 SELECT attempt($$INSERT INTO notify_event VALUES ('a', NULL, '')$$);
-SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', NULL, 'a', 'b')$$);
 SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', 'a', 'b', 'b')$$);
 SELECT attempt($$INSERT INTO notify_transition VALUES ('nobody', 'a', 'b', 'c', '')$$);
 
