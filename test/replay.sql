@@ -255,9 +255,23 @@ SELECT seq, aggregatetype, aggregateid, type, payload ->> 'from' AS "from", payl
 
 CREATE TABLE replay.seen (key text PRIMARY KEY, no bigint NOT NULL);
 CREATE TABLE replay.other_order (id text PRIMARY KEY, status text);
+CREATE TABLE replay.wrong_move (no bigint PRIMARY KEY, order_no text, from_status text, to_status text);
 
 CREATE FUNCTION replay.plural(n integer, noun text) RETURNS text
 RETURN concat(n, ' ', noun, CASE WHEN n <> 1 THEN 's' END);
+
+-- "A, B and C"; of more than "most" the others are only counted.
+CREATE FUNCTION replay.enumerate(items text[], most integer DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	n integer;
+BEGIN
+	IF cardinality(items) > most THEN
+		items := items[:most] || format('%s more', cardinality(items) - most);
+	END IF;
+	n := cardinality(items);
+	RETURN concat_ws(' and ', nullif(array_to_string(items[:n - 1], ', '), ''), items[n]);
+END $$;
 
 CREATE FUNCTION replay.unique_index_only() RETURNS text
 LANGUAGE plpgsql AS $$
@@ -268,11 +282,11 @@ DECLARE
 	step_id text;
 	current text;
 	edge notify_transition;
-	illegal text[] := '{}';
+	told boolean := false;
 	astray integer := 0;
 	lost integer := 0;
 	changed integer := 0;
-	harm text[] := '{}';
+	harm text[];
 BEGIN
 	FOR s IN SELECT * FROM replay.step WHERE error_code IS NULL ORDER BY no
 	LOOP
@@ -289,9 +303,10 @@ BEGIN
 		INSERT INTO replay.seen VALUES (step_key, s.no) ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
 			SELECT * INTO first FROM replay.step WHERE no = (SELECT no FROM replay.seen WHERE key = step_key);
-			IF (first.body, first.order_no) IS DISTINCT FROM (s.body, s.order_no) THEN
+			IF first.body IS DISTINCT FROM s.body OR s.answer ->> 'outcome' = 'CONFLICT' THEN
 				changed := changed + 1;
-			ELSIF first.answer ->> 'outcome' = 'NO_ORDER' AND s.answer ->> 'outcome' = 'APPLIED' THEN
+			ELSIF first.answer ->> 'outcome' = 'NO_ORDER' AND s.answer ->> 'outcome' = 'APPLIED'
+				AND NOT (s.answer ->> 'replayed')::boolean THEN
 				lost := lost + 1;
 			END IF;
 			CONTINUE;
@@ -306,29 +321,32 @@ BEGIN
 		CONTINUE WHEN NOT FOUND OR current IS NULL;
 		UPDATE replay.other_order SET status = coalesce(edge.to_status, status) WHERE id = step_id;
 		IF edge.to_status = current OR (edge.to_status IS NULL AND edge.from_status <> current) THEN
-			astray := astray + 1;
+			astray := astray + (edge.message_type IS NOT NULL)::integer;
 		ELSIF edge.from_status <> current THEN
-			illegal := illegal || format('%s from %s to %s', s.order_no, current, edge.to_status);
+			INSERT INTO replay.wrong_move VALUES (s.no, s.order_no, current, edge.to_status);
+			told := told OR edge.message_type IS NOT NULL;
 		END IF;
 	END LOOP;
 
-	IF illegal <> '{}' THEN
-		harm := harm || format('moved %s, against the state machine, and told its consumers so',
-							   array_to_string(illegal[:5], ', ')
-							   || CASE WHEN cardinality(illegal) > 5
-									   THEN format(' and %s more', cardinality(illegal) - 5) ELSE '' END);
+	harm := ARRAY(
+		SELECT format('moved %s from %s to %s', replay.enumerate(array_agg(DISTINCT order_no), 5),
+					  from_status, to_status)
+		FROM replay.wrong_move GROUP BY from_status, to_status ORDER BY min(no));
+	IF told THEN
+		harm := harm || 'told its consumers so'::text;
 	END IF;
 	IF astray > 0 THEN
 		harm := harm || format('sent %s twice or too early', replay.plural(astray, 'message'));
 	END IF;
 	IF lost > 0 THEN
-		harm := harm || format('lost %s that came before the order', replay.plural(lost, 'notification'));
+		harm := harm || format('lost %s that came before %s', replay.plural(lost, 'notification'),
+							   CASE lost WHEN 1 THEN 'its order' ELSE 'their orders' END);
 	END IF;
 	IF changed > 0 THEN
-		harm := harm || format('not noticed %s with other content', replay.plural(changed, 'repeat'));
+		harm := harm || format('overlooked %s with other content', replay.plural(changed, 'repeat'));
 	END IF;
-	RETURN 'A receiver with only a unique index on (channel, transaction id, event type) would have '
-		|| coalesce(nullif(array_to_string(harm, '; '), ''), 'come to no harm with this log') || '.';
+	RETURN format('A receiver with only a unique index on (channel, transaction id, event type) would have %s.',
+				  coalesce(nullif(replay.enumerate(harm), ''), 'come to no harm with this log'));
 END $$;
 
 \pset tuples_only on
