@@ -10,6 +10,7 @@
 
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "lib/ilist.h"
 #include "utils/jsonb.h"
 #include "utils/snapshot.h"
 #include "utils/timestamp.h"
@@ -238,7 +239,7 @@ extern NClaimVerdict nclaim_graph_classify(const NClaimGraph *graph,
 										   bool isnull, Datum status,
 										   const NClaimEdge **edge);
 
-/* in machine.c */
+/* in definition.c */
 
 typedef struct NClaimMachine
 {
@@ -260,6 +261,40 @@ typedef struct NClaimEvent
 	char	   *message_type;	/* of an event without a machine, or NULL */
 	bool		skip_early;
 } NClaimEvent;
+
+/* A transition as it is stored; NULL for null. */
+typedef struct NClaimStep
+{
+	char	   *event_type;
+	char	   *from_status;
+	char	   *to_status;
+	char	   *message_type;
+} NClaimStep;
+
+/*
+ * What is decided by together: a machine with its events and transitions, or an
+ * event without a machine.
+ */
+typedef struct NClaimDefinition
+{
+	MemoryContext context;		/* holds all of it */
+	NClaimMachine *machine;		/* NULL: none; without table_name: missing */
+	List	   *events;			/* of NClaimEvent */
+	List	   *steps;			/* of NClaimStep */
+	uint32		type_hash[2];	/* of the key's and the status's type */
+
+	/* for machine.c */
+	dlist_node	node;
+	bool		valid;			/* nothing has come in since it was read */
+	uint64		checked;		/* when the table's name was looked up */
+} NClaimDefinition;
+
+extern NClaimDefinition *nclaim_definition_read(const char *event_type,
+												const char *machine);
+extern void nclaim_definition_make_graph(NClaimDefinition *definition);
+extern void nclaim_definition_free(NClaimDefinition *definition);
+
+/* in machine.c */
 
 extern void nclaim_machine_init(void);
 extern void nclaim_machine_invalidate(void);
