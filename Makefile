@@ -56,13 +56,16 @@ endif
 
 # All of these work in a temporary folder of their own and leave nothing behind.
 #   make demo LOG=file.jsonl SETUP=file.sql   replays your own log (head of test/demo)
-.PHONY: demo test test-matrix indent indent-check
+#   make bench-memory CALLS=100000            fewer calls (head of test/bench/memory)
+.PHONY: demo test test-matrix bench-memory indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
 test:
 	@$(top)test/run
 test-matrix:
 	@$(top)test/matrix
+bench-memory:
+	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 indent:
 	@$(top)test/indent
 indent-check:
