@@ -10,8 +10,10 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
 #include "utils/uuid.h"
 
 #include "compat.h"
@@ -31,6 +33,18 @@ typedef struct StoredClaim
 	TimestampTz created_at;
 } StoredClaim;
 
+/* Looks for the claim of the notice's key, under a new snapshot or the given. */
+static bool
+find_claim(const NClaimNotice *notice, Snapshot snapshot)
+{
+	Datum		values[2] = {
+		CStringGetTextDatum(notice->biz_key),
+		CStringGetTextDatum(notice->channel)
+	};
+
+	return nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL, snapshot) > 0;
+}
+
 /*
  * Reads the claim of the notice's key under a new snapshot.  Returns false
  * where there is none.
@@ -38,16 +52,12 @@ typedef struct StoredClaim
 static bool
 read_claim(const NClaimNotice *notice, StoredClaim *claim)
 {
-	Datum		values[2] = {
-		CStringGetTextDatum(notice->biz_key),
-		CStringGetTextDatum(notice->channel)
-	};
 	HeapTuple	tuple;
 	TupleDesc	desc;
 	Datum		value;
 	bool		isnull;
 
-	if (nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL, InvalidSnapshot) == 0)
+	if (!find_claim(notice, InvalidSnapshot))
 	{
 		SPI_freetuptable(SPI_tuptable);
 		return false;
@@ -142,6 +152,16 @@ nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 	answer->outcome = "CONFLICT";
 	answer->result = nclaim_json_close(&json);
 	return true;
+}
+
+/*
+ * Is there a claim of the notice's key that was committed after this
+ * transaction's snapshot, and that it therefore cannot answer from?
+ */
+bool
+nclaim_claim_is_invisible(const NClaimNotice *notice)
+{
+	return IsolationUsesXactSnapshot() && find_claim(notice, GetLatestSnapshot());
 }
 
 /*

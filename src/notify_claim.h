@@ -357,6 +357,7 @@ typedef struct NClaimClaim
 
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
 								NClaimAnswer *answer);
+extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
 extern bool nclaim_claim_insert(const NClaimNotice *notice,
 								const NClaimClaim *claim);
 

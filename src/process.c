@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
@@ -65,14 +64,22 @@ answer_with(NClaimAnswer *answer, bool success, const char *outcome,
 
 /*
  * Every answer that leaves no claim is given after one more probe, as a new
- * command: the first delivery may have committed since the last one.
+ * command: the first delivery may have committed since the last one.  Where
+ * that is invisible to the transaction's snapshot it raises 40001.
  */
 static Progress
 answer_without_claim(const NClaimNotice *notice, NClaimAnswer *answer,
 					 const char *outcome, Jsonb *result)
 {
-	if (!nclaim_claim_answer(notice, answer))
-		answer_with(answer, false, outcome, result);
+	if (nclaim_claim_answer(notice, answer))
+		return ANSWERED;
+	if (nclaim_claim_is_invisible(notice))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("The notification was claimed after the transaction's snapshot was taken."),
+				 errhint("The transaction might succeed if retried.")));
+	answer_with(answer, false, outcome, result);
 	return ANSWERED;
 }
 

@@ -64,7 +64,17 @@ $app->query('ROLLBACK TO a; COMMIT');
 is($app->notify('T9', 'PAY', '4'), 'APPLIED', 'again, after it was rolled back');
 promises_kept($node, 'with few rights', '6 3 5');
 
-# Nothing of the extension's is the caller's to read or to write.
+# Nothing of the extension's is the caller's to read, to write or to run, but the
+# one call.
+
+is( $node->safe_psql('postgres', q{
+		SELECT p.proname, count(*) FROM pg_depend AS d JOIN pg_proc AS p
+			ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'notify_claim')
+			AND d.deptype = 'e' AND p.prorettype <> 'trigger'::regtype
+			AND has_function_privilege('app', p.oid, 'EXECUTE')
+		GROUP BY 1}),
+	'handle_notify|2', 'both forms of the call, and no other function');
 
 my @tables = split /\n/, $node->safe_psql('postgres', q{
 	SELECT c.oid::regclass FROM pg_depend AS d JOIN pg_class AS c
