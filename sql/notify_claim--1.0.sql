@@ -262,6 +262,9 @@ LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_definition_changed() IS
 'Trigger function of notify_machine, notify_event and notify_transition: tells every session to read them again.';
 
+CREATE TRIGGER notify_machine_changing
+	BEFORE INSERT OR UPDATE OR DELETE ON @extschema@.notify_machine
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
 CREATE TRIGGER notify_machine_changed
 	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_machine
 	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
@@ -269,10 +272,14 @@ CREATE TRIGGER notify_machine_truncated
 	AFTER TRUNCATE ON @extschema@.notify_machine
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
 ALTER TABLE @extschema@.notify_machine
-	ENABLE ALWAYS TRIGGER notify_machine_changed, ENABLE ALWAYS TRIGGER notify_machine_truncated;
+	ENABLE ALWAYS TRIGGER notify_machine_changing, ENABLE ALWAYS TRIGGER notify_machine_changed, ENABLE ALWAYS TRIGGER notify_machine_truncated;
+COMMENT ON TRIGGER notify_machine_changing ON @extschema@.notify_machine IS 'tells every session to read the table again, also if the statement fails';
 COMMENT ON TRIGGER notify_machine_changed ON @extschema@.notify_machine IS 'tells every session to read the table again';
 COMMENT ON TRIGGER notify_machine_truncated ON @extschema@.notify_machine IS 'tells every session to read the table again';
 
+CREATE TRIGGER notify_event_changing
+	BEFORE INSERT OR UPDATE OR DELETE ON @extschema@.notify_event
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
 CREATE TRIGGER notify_event_changed
 	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_event
 	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
@@ -280,10 +287,14 @@ CREATE TRIGGER notify_event_truncated
 	AFTER TRUNCATE ON @extschema@.notify_event
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
 ALTER TABLE @extschema@.notify_event
-	ENABLE ALWAYS TRIGGER notify_event_changed, ENABLE ALWAYS TRIGGER notify_event_truncated;
+	ENABLE ALWAYS TRIGGER notify_event_changing, ENABLE ALWAYS TRIGGER notify_event_changed, ENABLE ALWAYS TRIGGER notify_event_truncated;
+COMMENT ON TRIGGER notify_event_changing ON @extschema@.notify_event IS 'tells every session to read the table again, also if the statement fails';
 COMMENT ON TRIGGER notify_event_changed ON @extschema@.notify_event IS 'tells every session to read the table again';
 COMMENT ON TRIGGER notify_event_truncated ON @extschema@.notify_event IS 'tells every session to read the table again';
 
+CREATE TRIGGER notify_transition_changing
+	BEFORE INSERT OR UPDATE OR DELETE ON @extschema@.notify_transition
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
 CREATE TRIGGER notify_transition_changed
 	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_transition
 	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
@@ -291,7 +302,8 @@ CREATE TRIGGER notify_transition_truncated
 	AFTER TRUNCATE ON @extschema@.notify_transition
 	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
 ALTER TABLE @extschema@.notify_transition
-	ENABLE ALWAYS TRIGGER notify_transition_changed, ENABLE ALWAYS TRIGGER notify_transition_truncated;
+	ENABLE ALWAYS TRIGGER notify_transition_changing, ENABLE ALWAYS TRIGGER notify_transition_changed, ENABLE ALWAYS TRIGGER notify_transition_truncated;
+COMMENT ON TRIGGER notify_transition_changing ON @extschema@.notify_transition IS 'tells every session to read the table again, also if the statement fails';
 COMMENT ON TRIGGER notify_transition_changed ON @extschema@.notify_transition IS 'tells every session to read the table again';
 COMMENT ON TRIGGER notify_transition_truncated ON @extschema@.notify_transition IS 'tells every session to read the table again';
 

@@ -22,6 +22,33 @@
 #include "notify_claim.h"
 
 /*
+ * Can the type's functions keep what they like between calls?  Those of a
+ * domain, an array, a composite or a range may run code of users', which may
+ * call us, and what they keep cannot be shared with a call within the call.
+ */
+static bool
+is_plain(Oid type)
+{
+	char		typtype = get_typtype(type);
+
+	return typtype == TYPTYPE_ENUM ||
+		(typtype == TYPTYPE_BASE && !OidIsValid(get_element_type(type)));
+}
+
+/* The function for one call, in the current memory context. */
+static FmgrInfo *
+for_call(const NClaimColumn *column, FmgrInfo *function)
+{
+	FmgrInfo   *own;
+
+	if (column->plain)
+		return function;
+	own = palloc(sizeof(FmgrInfo));
+	fmgr_info_copy(own, function, CurrentMemoryContext);
+	return own;
+}
+
+/*
  * May the text of a value depend on settings?  Not that of strings, integers,
  * enums, booleans and UUIDs.
  */
@@ -56,6 +83,7 @@ nclaim_column_describe(NClaimColumn *column, Form_pg_attribute att)
 	column->typmod = att->atttypmod;
 	column->byval = att->attbyval;
 	column->len = att->attlen;
+	column->plain = is_plain(column->type);
 	column->padded = base == BPCHAROID;
 	column->styled = is_styled(base);
 	column->lossy = typmod >= 0;
@@ -108,12 +136,12 @@ nclaim_column_default_operator(NClaimColumn *column)
 Datum
 nclaim_column_in(NClaimColumn *column, const char *text)
 {
-	Datum		value = InputFunctionCall(&column->in, unconstify(char *, text),
+	Datum		value = InputFunctionCall(for_call(column, &column->in), unconstify(char *, text),
 										  column->ioparam, column->typmod);
 
 	if (column->lossy &&
 		!nclaim_column_equal(column, value,
-							 InputFunctionCall(&column->base_in,
+							 InputFunctionCall(for_call(column, &column->base_in),
 											   unconstify(char *, text),
 											   column->base_ioparam, -1)))
 		ereport(ERROR,
@@ -131,7 +159,7 @@ nclaim_column_in(NClaimColumn *column, const char *text)
 bool
 nclaim_column_reads(NClaimColumn *column, const char *text, Datum *value)
 {
-	return nclaim_input_reads(&column->in, text, column->ioparam,
+	return nclaim_input_reads(for_call(column, &column->in), text, column->ioparam,
 							  column->typmod, value);
 }
 
@@ -157,7 +185,7 @@ out_in_one_style(NClaimColumn *column, Datum value)
 	set_style("timezone", "UTC");
 	set_style("bytea_output", "hex");
 	set_style("extra_float_digits", "1");
-	out = OutputFunctionCall(&column->out, value);
+	out = OutputFunctionCall(for_call(column, &column->out), value);
 	AtEOXact_GUC(true, nestlevel);
 	return out;
 }
@@ -167,7 +195,7 @@ char *
 nclaim_column_out(NClaimColumn *column, Datum value)
 {
 	char	   *out = column->styled ? out_in_one_style(column, value) :
-		OutputFunctionCall(&column->out, value);
+		OutputFunctionCall(for_call(column, &column->out), value);
 
 	if (column->padded)
 	{
@@ -184,7 +212,8 @@ nclaim_column_out(NClaimColumn *column, Datum value)
 bool
 nclaim_column_equal(NClaimColumn *column, Datum a, Datum b)
 {
-	return DatumGetBool(FunctionCall2Coll(&column->eq, column->collation, a, b));
+	return DatumGetBool(FunctionCall2Coll(for_call(column, &column->eq),
+										  column->collation, a, b));
 }
 
 /* The qualified name of a collation. */

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -20,6 +21,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "compat.h"
 #include "notify_claim.h"
@@ -57,9 +59,47 @@ nclaim_owned_machine(const char *name)
 	return machine;
 }
 
+/* For what the transaction's snapshot cannot see. */
+static void
+raise_changed_meanwhile(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errdetail("The machine was changed after the transaction's snapshot was taken."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/*
+ * Raises 40001 where something of the machine, or of the event if one is given,
+ * was declared after the snapshot of the transaction that has just deleted it.
+ */
+static void
+check_nothing_is_left(const char *machine, const char *event_type)
+{
+	Datum		key = CStringGetTextDatum(machine);
+	uint64		nrows;
+
+	if (!IsolationUsesXactSnapshot())
+		return;
+	if (event_type == NULL &&
+		nclaim_own_execute(NCLAIM_FIND_EVENTS, &key, NULL, GetLatestSnapshot()) > 0)
+		raise_changed_meanwhile();
+	nrows = nclaim_own_execute(NCLAIM_FIND_TRANSITIONS, &key, NULL,
+							   GetLatestSnapshot());
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		char	   *of = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
+
+		if (event_type == NULL || (of != NULL && strcmp(of, event_type) == 0))
+			raise_changed_meanwhile();
+	}
+}
+
 /*
  * Like nclaim_owned_machine(), and nobody can drop the machine until the
- * transaction ends.
+ * transaction ends.  Raises 40001 where it is newer than the transaction's
+ * snapshot.
  */
 void
 nclaim_lock_machine(const char *name)
@@ -67,8 +107,10 @@ nclaim_lock_machine(const char *name)
 	nclaim_owned_machine(name);
 	if (nclaim_own_run("SELECT 1 FROM @.notify_machine AS m"
 					   " WHERE m.machine OPERATOR(pg_catalog.=) $1 FOR KEY SHARE",
-					   1, &name) == 0)
-		nclaim_machine_find(name);	/* gone now: raises */
+					   1, &name) > 0)
+		return;
+	nclaim_machine_find(name);	/* gone meanwhile: raises */
+	raise_changed_meanwhile();
 }
 
 /* Finds an event that the user may change.  Raises 42704 or 42501. */
@@ -252,6 +294,7 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
 				   1, &name);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
+	check_nothing_is_left(name, NULL);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -353,30 +396,38 @@ Datum
 notify_claim_event_drop(PG_FUNCTION_ARGS)
 {
 	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+	NClaimEvent *event;
 
 	nclaim_begin(fcinfo);
-	owned_event(event_type);
+	event = owned_event(event_type);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
 				   1, &event_type);
 	nclaim_own_run("DELETE FROM @.notify_transition WHERE event_type OPERATOR(pg_catalog.=) $1",
 				   1, &event_type);
+	if (event->machine != NULL)
+		check_nothing_is_left(event->machine->name, event_type);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
 
 /*
- * Trigger of notify_machine, notify_event and notify_transition, by row and for
- * TRUNCATE: tells every session's cache when the transaction commits, and this
- * one's at once.
+ * Trigger of notify_machine, notify_event and notify_transition, before and
+ * after each row and for TRUNCATE: tells every session's cache when the
+ * transaction commits, and this one's with the next command.  The one before
+ * the row counts where the row is seen in the middle of a statement that fails
+ * later: what was told before it was seen is told again by the rollback.
  */
 Datum
 notify_claim_definition_changed(PG_FUNCTION_ARGS)
 {
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" was not called by trigger manager",
 						"notify_definition_changed")));
-	CacheInvalidateRelcache(((TriggerData *) fcinfo->context)->tg_relation);
-	return PointerGetDatum(NULL);
+	CacheInvalidateRelcache(trigger->tg_relation);
+	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ?
+						   trigger->tg_newtuple : trigger->tg_trigtuple);
 }

@@ -25,9 +25,7 @@
 static char *
 text_of(SPITupleTable *rows, uint64 i, int n)
 {
-	char	   *text = SPI_getvalue(rows->vals[i], rows->tupdesc, n);
-
-	return text == NULL ? NULL : pstrdup(text);
+	return SPI_getvalue(rows->vals[i], rows->tupdesc, n);
 }
 
 static NClaimEvent *
@@ -155,6 +153,7 @@ read_event(NClaimDefinition *definition, const char *event_type, Snapshot snapsh
 											   pstrdup(event_type),
 											   text_of(rows, 0, 2),
 											   text_of(rows, 0, 3)));
+	SPI_freetuptable(rows);
 	return true;
 }
 

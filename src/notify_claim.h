@@ -104,6 +104,7 @@ typedef struct NClaimColumn
 	int32		typmod;
 	bool		byval;
 	int16		len;
+	bool		plain;			/* its functions run no code of users' */
 	bool		padded;			/* char(n): trailing blanks mean nothing */
 	bool		styled;			/* its text depends on settings */
 	bool		lossy;			/* the column's limit may change a value */

@@ -12,8 +12,9 @@
  * switched off because before PostgreSQL 18 a disabled scan that cannot be
  * avoided costs 1e10, which is above jit_above_cost.
  *
- * The settings hold while the plan is made and never while it runs: a user's
- * trigger must be planned as its owner meant it to be.  So the plan is made
+ * The settings hold while the plan is made (for what the planner folds into
+ * constants as well) and never while it runs: a user's trigger must be planned
+ * as its owner meant it to be.  So the plan is made
  * ahead of the execution, and the conditions under which plancache.c would
  * make it again by itself are looked at beforehand.  Should it have done so
  * all the same, the plan's generation tells, and the plan is prepared afresh.
@@ -43,7 +44,8 @@ plan_source(const NClaimPlan *plan)
 
 /*
  * Will plancache.c use the generic plan as it is?  The conditions are those
- * of RevalidateCachedQuery() and CheckCachedPlan().
+ * of RevalidateCachedQuery() and CheckCachedPlan(), but for a plan that depends
+ * on the role or on a snapshot, of which ours have none.
  */
 static bool
 plan_is_valid(const CachedPlanSource *source)
@@ -148,6 +150,8 @@ nclaim_plan_ready(NClaimPlan *plan)
 	ReleaseCachedPlan(cached, CurrentResourceOwner);
 	AtEOXact_GUC(true, nestlevel);
 
-	plan->generation = source->gplan->generation;
+	/* What the planner folds may have called us and prepared it afresh. */
+	plan->generation = plan_source(plan)->gplan == NULL ? 0 :
+		plan_source(plan)->gplan->generation;
 	return plan->spi;
 }

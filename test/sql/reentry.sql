@@ -34,6 +34,23 @@ SELECT outcome, result FROM handle_notify('T4', 'PAY', '4', 'b');
 SELECT string_agg(biz_key || ' ' || outcome, ', ' ORDER BY id) FROM notify_claim WHERE biz_key LIKE 'T%';
 SELECT count(*) = (SELECT count(*) FROM notify_outbox WHERE type LIKE 'INNER%') AS inner_messages FROM notify_claim WHERE biz_key LIKE '%:inner';
 
+-- the check of a domain is one thing for each call, also of a call within it
+CREATE FUNCTION nest(text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	IF $1 LIKE 'outer%' THEN PERFORM public.handle_notify('N' || $1, 'NEST', 'inner', 'b'); END IF;
+	RETURN upper($1);
+END $$;
+CREATE DOMAIN nesting AS text CHECK (upper(VALUE) = public.nest(VALUE) AND VALUE <> 'outer-bad');
+CREATE TABLE nest_order (k nesting PRIMARY KEY, s text);
+SELECT notify_machine_add('nest_order', 'k', 's', machine => 'nest'), notify_transition_add('NEST', 'PENDING', 'PAID', machine => 'nest');
+INSERT INTO nest_order VALUES ('outer1', 'PENDING'), ('inner', 'PENDING');
+SELECT outcome FROM handle_notify('N1', 'NEST', 'outer1', 'b');
+SELECT outcome FROM handle_notify('N2', 'NEST', 'outer2', 'b');
+SELECT outcome FROM handle_notify('N3', 'NEST', 'outer-bad', 'b');
+
+DROP TABLE nest_order;
+DROP DOMAIN nesting;
+DROP FUNCTION nest;
 DROP TABLE biz_order;
 DROP DOMAIN meddling;
 DROP FUNCTION meddle_immutable, meddle;

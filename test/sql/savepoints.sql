@@ -69,6 +69,14 @@ ROLLBACK TO s;
 SELECT outcome FROM handle_notify('T3', 'REFUND', '3', 'b');
 COMMIT;
 
+-- also one that is seen in the middle of a statement that fails
+WITH t AS (DELETE FROM notify_transition WHERE event_type = 'PAY' RETURNING 1)
+SELECT 1 / (length(h.outcome) - length(h.outcome)) FROM t, LATERAL (SELECT * FROM handle_notify('C1', 'PAY', '9', 'b')) AS h;
+SELECT outcome FROM handle_notify('C1', 'PAY', '9', 'b');
+WITH t AS (INSERT INTO notify_transition VALUES ('biz_order', 'PAY', 'PAID', 'PAID2') RETURNING 1)
+SELECT 1 / (length(h.outcome) - length(h.outcome)) FROM t, LATERAL (SELECT * FROM handle_notify('C2', 'PAY', '9', 'b')) AS h;
+SELECT outcome FROM handle_notify('C2', 'PAY', '9', 'b');
+
 -- a procedure that commits between two calls
 CREATE PROCEDURE pay_all(a int, b int) LANGUAGE plpgsql AS $$
 BEGIN
