@@ -14,10 +14,10 @@
  *
  * The settings hold while the plan is made (for what the planner folds into
  * constants as well) and never while it runs: a user's trigger must be planned
- * as its owner meant it to be.  So the plan is made
- * ahead of the execution, and the conditions under which plancache.c would
- * make it again by itself are looked at beforehand.  Should it have done so
- * all the same, the plan's generation tells, and the plan is prepared afresh.
+ * as its owner meant it to be.  So the plan is made ahead of the execution,
+ * and the conditions under which plancache.c would make it again by itself are
+ * looked at beforehand.  Should it have done so all the same, the plan's
+ * generation tells, and the plan is prepared afresh.
  *
  * Nothing here locks.  Plans live in the backend until they are retired.
  *
