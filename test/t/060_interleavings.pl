@@ -128,11 +128,13 @@ play('the holder cancels and calls', '1 claims, 0 transitions, 0 messages, A CAN
 	'b: = SKIPPED replayed | ERROR 40001', 'b: COMMIT');
 
 # A duplicate is answered from the claim, not from the order: that the order is
-# held again by then does not matter.
+# held again by then does not matter.  Which of the two gets the row is open, so
+# the duplicate's transaction ends before the other's answer is waited for.
 
 play('the order is held again', $paid,
 	'a: BEGIN', 'a: pay = APPLIED', 'b: BEGIN', 'b: pay = polls',
-	'c: BEGIN READ WRITE', 'c: hold = locks', 'a: COMMIT', 'c: =', 'b: = APPLIED replayed | ERROR 40001', 'b: COMMIT', 'c: COMMIT');
+	'c: BEGIN READ WRITE', 'c: hold = locks', 'a: COMMIT',
+	'b: = APPLIED replayed | ERROR 40001', 'b: COMMIT', 'c: =', 'c: COMMIT');
 
 # Two transactions with two notices each, in opposite order.
 

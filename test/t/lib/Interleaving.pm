@@ -57,6 +57,14 @@ sub leave
 	return;
 }
 
+# The text with the play's number for each %d.
+sub numbered
+{
+	my ($text) = @_;
+
+	return $text =~ s/%d/$n/gr;
+}
+
 # Takes one step, "session: what" or "session: what = outcome", and returns the
 # outcome that it had.
 #
@@ -72,11 +80,11 @@ sub step
 	$what = "BEGIN ISOLATION LEVEL $levels[$level]" if $what eq 'BEGIN';
 	if ($notice{$what})
 	{
-		$session->send_notify(map { sprintf $_, $n } @{ $notice{$what} });
+		$session->send_notify(map { numbered($_) } @{ $notice{$what} });
 	}
 	elsif ($what ne '')
 	{
-		$session->send(sprintf($statement{$what} // $what, $n));
+		$session->send(numbered($statement{$what} // $what));
 	}
 	return $outcome
 	  if $outcome eq 'polls' && $session{watcher}->wait_for_poll($session);
