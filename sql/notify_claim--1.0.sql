@@ -37,6 +37,8 @@ CREATE TABLE @extschema@.notify_event (
 	machine varchar(64) COLLATE "C",
 	message_type varchar(255) COLLATE "C",
 	on_early varchar(16) COLLATE "C" NOT NULL DEFAULT 'retry',
+	check_function text COLLATE "C",
+	action_function text COLLATE "C",
 	CONSTRAINT notify_event_name
 		CHECK (event_type::pg_catalog.text OPERATOR(pg_catalog.~) '[^[:space:]]'::pg_catalog.text
 			   AND event_type::pg_catalog.text OPERATOR(pg_catalog.!~) ':'::pg_catalog.text),
@@ -53,6 +55,8 @@ COMMENT ON COLUMN @extschema@.notify_event.event_type IS 'event type as passed t
 COMMENT ON COLUMN @extschema@.notify_event.machine IS 'machine whose transitions the event takes; NULL: deduplicate and publish only';
 COMMENT ON COLUMN @extschema@.notify_event.message_type IS 'type of the outbox message of an event without a machine; NULL writes none';
 COMMENT ON COLUMN @extschema@.notify_event.on_early IS 'what to do with an event that is not legal yet: retry (answer FAIL, keep nothing) or skip (acknowledge and record)';
+COMMENT ON COLUMN @extschema@.notify_event.check_function IS 'function (order_no text, event_type text, raw_body bytea) that returns a reason to refuse a legal event, or null; NULL: none';
+COMMENT ON COLUMN @extschema@.notify_event.action_function IS 'function (order_no text, event_type text, raw_body bytea) that runs after an event was applied; NULL: none';
 
 CREATE TABLE @extschema@.notify_transition (
 	machine varchar(64) COLLATE "C" NOT NULL,
@@ -85,6 +89,59 @@ COMMENT ON COLUMN @extschema@.notify_transition.message_type IS 'type of the out
 COMMENT ON INDEX @extschema@.notify_transition_event_idx IS 'one step per machine, event and status';
 COMMENT ON INDEX @extschema@.notify_transition_step_idx IS 'each step of others once';
 
+CREATE TABLE @extschema@.notify_digest_rule (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	mode varchar(8) COLLATE "C" NOT NULL,
+	ignore text[] COLLATE "C" NOT NULL,
+	CONSTRAINT notify_digest_rule_mode
+		CHECK (mode::pg_catalog.text OPERATOR(pg_catalog.=) ANY
+			   (ARRAY['json', 'form', 'xml']::pg_catalog.text[]))
+);
+COMMENT ON TABLE @extschema@.notify_digest_rule IS
+'What makes a body''s digest. Rows never change: a claim is compared under the rule that it was made by. Written by notify_channel_add() and notify_channel_set().';
+COMMENT ON COLUMN @extschema@.notify_digest_rule.id IS 'number of the rule, as claims and channels refer to it';
+COMMENT ON COLUMN @extschema@.notify_digest_rule.mode IS 'how a body is read: json, form or xml; one that cannot be read so is digested as it is (raw)';
+COMMENT ON COLUMN @extschema@.notify_digest_rule.ignore IS 'what the digest leaves out: paths of member names (json) or names (form, xml)';
+
+CREATE TABLE @extschema@.notify_channel (
+	channel varchar(64) COLLATE "C" NOT NULL PRIMARY KEY,
+	digest_rule bigint,
+	ok_status integer NOT NULL,
+	ok_body text COLLATE "C" NOT NULL,
+	fail_status integer NOT NULL,
+	fail_body text COLLATE "C" NOT NULL,
+	max_body integer,
+	keep_body boolean NOT NULL,
+	retain interval NOT NULL,
+	on_conflict varchar(8) COLLATE "C" NOT NULL,
+	on_no_rule varchar(8) COLLATE "C" NOT NULL,
+	CONSTRAINT notify_channel_name
+		CHECK (channel::pg_catalog.text OPERATOR(pg_catalog.~) '[^[:space:]]'::pg_catalog.text),
+	CONSTRAINT notify_channel_status
+		CHECK (ok_status OPERATOR(pg_catalog.>=) 200 AND ok_status OPERATOR(pg_catalog.<=) 599
+			   AND fail_status OPERATOR(pg_catalog.>=) 200 AND fail_status OPERATOR(pg_catalog.<=) 599),
+	CONSTRAINT notify_channel_max_body
+		CHECK (max_body OPERATOR(pg_catalog.>) 0),
+	CONSTRAINT notify_channel_retain
+		CHECK (retain OPERATOR(pg_catalog.>) '0'::pg_catalog.interval),
+	CONSTRAINT notify_channel_policy
+		CHECK (on_conflict::pg_catalog.text OPERATOR(pg_catalog.=) ANY (ARRAY['fail', 'ack']::pg_catalog.text[])
+			   AND on_no_rule::pg_catalog.text OPERATOR(pg_catalog.=) ANY (ARRAY['fail', 'ack']::pg_catalog.text[]))
+);
+COMMENT ON TABLE @extschema@.notify_channel IS
+'Who sends notifications, how their bodies are compared and what they are answered. Use notify_channel_add(), notify_channel_set() and notify_channel_drop(). The channel default needs no row.';
+COMMENT ON COLUMN @extschema@.notify_channel.channel IS 'name as passed to handle_notify()';
+COMMENT ON COLUMN @extschema@.notify_channel.digest_rule IS 'rule in notify_digest_rule that digests new notifications; NULL: the bytes as they are (raw)';
+COMMENT ON COLUMN @extschema@.notify_channel.ok_status IS 'HTTP status that makes the peer stop sending';
+COMMENT ON COLUMN @extschema@.notify_channel.ok_body IS 'response body that goes with ok_status';
+COMMENT ON COLUMN @extschema@.notify_channel.fail_status IS 'HTTP status that makes the peer send again';
+COMMENT ON COLUMN @extschema@.notify_channel.fail_body IS 'response body that goes with fail_status';
+COMMENT ON COLUMN @extschema@.notify_channel.max_body IS 'longest body accepted, in bytes; NULL: no limit of its own';
+COMMENT ON COLUMN @extschema@.notify_channel.keep_body IS 'keep the first body in notify_body, so that a reviewer can see what a conflict changed';
+COMMENT ON COLUMN @extschema@.notify_channel.retain IS 'how long claims are kept; longer than the peer goes on sending';
+COMMENT ON COLUMN @extschema@.notify_channel.on_conflict IS 'status of a CONFLICT: fail (FAIL, the peer sends again) or ack (SUCCESS)';
+COMMENT ON COLUMN @extschema@.notify_channel.on_no_rule IS 'status of a NO_RULE: fail (FAIL, the peer sends again) or ack (SUCCESS)';
+
 CREATE TABLE @extschema@.notify_claim (
 	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	channel varchar(64) COLLATE "C" NOT NULL,
@@ -107,11 +164,11 @@ COMMENT ON COLUMN @extschema@.notify_claim.id IS 'number of the claim';
 COMMENT ON COLUMN @extschema@.notify_claim.channel IS 'channel that delivered the notification';
 COMMENT ON COLUMN @extschema@.notify_claim.biz_key IS 'channel transaction id, a colon, event type; the last colon splits them';
 COMMENT ON COLUMN @extschema@.notify_claim.order_no IS 'order number in the order table''s own spelling';
-COMMENT ON COLUMN @extschema@.notify_claim.payload_hash IS 'SHA-256 of the first body, lower-case hexadecimal';
-COMMENT ON COLUMN @extschema@.notify_claim.digest_rule IS 'rule that made the digest; NULL: the bytes as they are';
-COMMENT ON COLUMN @extschema@.notify_claim.digest_mode IS 'mode that made the digest';
+COMMENT ON COLUMN @extschema@.notify_claim.payload_hash IS 'SHA-256 of the first body''s canonical form, lower-case hexadecimal';
+COMMENT ON COLUMN @extschema@.notify_claim.digest_rule IS 'rule in notify_digest_rule that redeliveries are compared under; NULL: the bytes as they are (raw)';
+COMMENT ON COLUMN @extschema@.notify_claim.digest_mode IS 'mode that made the digest; raw under a rule of another mode: the body could not be read so';
 COMMENT ON COLUMN @extschema@.notify_claim.claim_state IS 'DONE; CLAIMED is never seen committed';
-COMMENT ON COLUMN @extschema@.notify_claim.outcome IS 'APPLIED or SKIPPED';
+COMMENT ON COLUMN @extschema@.notify_claim.outcome IS 'APPLIED, SKIPPED or REJECTED (a refusal that a person confirmed)';
 COMMENT ON COLUMN @extschema@.notify_claim.result_json IS 'result that the first delivery got and every repeat gets';
 COMMENT ON COLUMN @extschema@.notify_claim.message_id IS 'id of the outbox message; NULL: none was written';
 COMMENT ON COLUMN @extschema@.notify_claim.created_at IS 'when the first delivery was processed';
@@ -131,23 +188,175 @@ COMMENT ON TABLE @extschema@.notify_outbox IS
 'Messages for consumers, committed with the change that they tell of. INSERT and DELETE only; the columns are those of Debezium''s outbox event router.';
 COMMENT ON COLUMN @extschema@.notify_outbox.seq IS 'rises in commit order within one order';
 COMMENT ON COLUMN @extschema@.notify_outbox.id IS 'id of the message; consumers recognise repeats by it';
-COMMENT ON COLUMN @extschema@.notify_outbox.aggregatetype IS 'machine; event for an event without one';
-COMMENT ON COLUMN @extschema@.notify_outbox.aggregateid IS 'order number';
-COMMENT ON COLUMN @extschema@.notify_outbox.type IS 'message type of the transition or event';
-COMMENT ON COLUMN @extschema@.notify_outbox.payload IS 'type, biz_key, channel, event_type, order_no, from, to, data';
+COMMENT ON COLUMN @extschema@.notify_outbox.aggregatetype IS 'machine; event for an event without one; notify_review for an alarm';
+COMMENT ON COLUMN @extschema@.notify_outbox.aggregateid IS 'order number; of an alarm, the review''s id';
+COMMENT ON COLUMN @extschema@.notify_outbox.type IS 'message type of the transition or event; of an alarm, the review''s kind';
+COMMENT ON COLUMN @extschema@.notify_outbox.payload IS 'type, biz_key, channel, event_type, order_no, from, to, data; of an alarm: kind, channel, biz_key, order_no, first_hash, payload_hash';
 COMMENT ON COLUMN @extschema@.notify_outbox.created_at IS 'when the message was written';
+
+CREATE TABLE @extschema@.notify_body (
+	claim bigint NOT NULL PRIMARY KEY,
+	raw_body bytea,
+	data jsonb,
+	attempts integer NOT NULL DEFAULT 0,
+	last_error text COLLATE "C"
+);
+COMMENT ON TABLE @extschema@.notify_body IS
+'First bodies of the claims whose channel keeps them (keep_body). Written by handle_notify() only.';
+COMMENT ON COLUMN @extschema@.notify_body.claim IS 'claim in notify_claim';
+COMMENT ON COLUMN @extschema@.notify_body.raw_body IS 'body of the first delivery, as it came';
+COMMENT ON COLUMN @extschema@.notify_body.data IS 'data that the first delivery brought for consumers';
+COMMENT ON COLUMN @extschema@.notify_body.attempts IS 'how often applying it was tried and failed';
+COMMENT ON COLUMN @extschema@.notify_body.last_error IS 'error of the last of these attempts';
+
+CREATE TABLE @extschema@.notify_review (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	kind varchar(32) COLLATE "C" NOT NULL,
+	channel varchar(64) COLLATE "C" NOT NULL,
+	biz_key varchar(160) COLLATE "C" NOT NULL,
+	claim bigint,
+	order_no varchar(64) COLLATE "C" NOT NULL,
+	digest_rule bigint,
+	digest_mode varchar(8) COLLATE "C" NOT NULL,
+	first_hash char(64) COLLATE "C" NOT NULL,
+	payload_hash char(64) COLLATE "C" NOT NULL,
+	raw_body bytea NOT NULL,
+	data jsonb,
+	reason text COLLATE "C",
+	hits bigint NOT NULL DEFAULT 1,
+	variants bigint NOT NULL DEFAULT 1,
+	state varchar(16) COLLATE "C" NOT NULL DEFAULT 'OPEN',
+	first_seen timestamptz NOT NULL,
+	last_seen timestamptz NOT NULL,
+	resolved_by text COLLATE "C",
+	resolved_at timestamptz,
+	note text COLLATE "C",
+	CONSTRAINT notify_review_kind
+		CHECK (kind::pg_catalog.text OPERATOR(pg_catalog.=) ANY
+			   (ARRAY['PAYLOAD_CONFLICT', 'CHECK_REFUSED']::pg_catalog.text[])),
+	CONSTRAINT notify_review_state
+		CHECK (state::pg_catalog.text OPERATOR(pg_catalog.=) ANY
+			   (ARRAY['OPEN', 'DISMISSED', 'ALLOWED', 'OVERTAKEN']::pg_catalog.text[]))
+);
+CREATE UNIQUE INDEX notify_review_open_idx
+	ON @extschema@.notify_review (biz_key, channel, kind)
+	WHERE state::pg_catalog.text OPERATOR(pg_catalog.=) 'OPEN'::pg_catalog.text;
+CREATE UNIQUE INDEX notify_review_conflict_idx
+	ON @extschema@.notify_review (claim)
+	WHERE kind::pg_catalog.text OPERATOR(pg_catalog.=) 'PAYLOAD_CONFLICT'::pg_catalog.text;
+CREATE UNIQUE INDEX notify_review_refusal_idx
+	ON @extschema@.notify_review (claim)
+	WHERE kind::pg_catalog.text OPERATOR(pg_catalog.=) 'CHECK_REFUSED'::pg_catalog.text;
+COMMENT ON TABLE @extschema@.notify_review IS
+'What a person has to decide: other content under a known key (PAYLOAD_CONFLICT), events that a check function refused (CHECK_REFUSED). Work through notify_review_open with notify_review_diff() and notify_review_resolve().';
+COMMENT ON COLUMN @extschema@.notify_review.id IS 'number of the review';
+COMMENT ON COLUMN @extschema@.notify_review.kind IS 'PAYLOAD_CONFLICT or CHECK_REFUSED';
+COMMENT ON COLUMN @extschema@.notify_review.channel IS 'channel that delivered the notification';
+COMMENT ON COLUMN @extschema@.notify_review.biz_key IS 'channel transaction id, a colon, event type';
+COMMENT ON COLUMN @extschema@.notify_review.claim IS 'claim that the content conflicts with, or that the decision made; NULL: none yet';
+COMMENT ON COLUMN @extschema@.notify_review.order_no IS 'order number of the last delivery';
+COMMENT ON COLUMN @extschema@.notify_review.digest_rule IS 'rule that the contents were digested by; NULL: the bytes as they are (raw)';
+COMMENT ON COLUMN @extschema@.notify_review.digest_mode IS 'mode that made payload_hash';
+COMMENT ON COLUMN @extschema@.notify_review.first_hash IS 'digest of the claim, or of the content refused first';
+COMMENT ON COLUMN @extschema@.notify_review.payload_hash IS 'digest of the last delivery';
+COMMENT ON COLUMN @extschema@.notify_review.raw_body IS 'body of the last delivery that brought another content than the one before it';
+COMMENT ON COLUMN @extschema@.notify_review.data IS 'data of the last delivery';
+COMMENT ON COLUMN @extschema@.notify_review.reason IS 'why the last delivery was refused';
+COMMENT ON COLUMN @extschema@.notify_review.hits IS 'how many deliveries';
+COMMENT ON COLUMN @extschema@.notify_review.variants IS 'how many different contents; each is in notify_review_variant';
+COMMENT ON COLUMN @extschema@.notify_review.state IS 'OPEN, or what became of it: DISMISSED, ALLOWED, or OVERTAKEN where the notification was applied after all';
+COMMENT ON COLUMN @extschema@.notify_review.first_seen IS 'when the first of the deliveries came';
+COMMENT ON COLUMN @extschema@.notify_review.last_seen IS 'when the last of the deliveries came';
+COMMENT ON COLUMN @extschema@.notify_review.resolved_by IS 'role that decided; NULL where no person did';
+COMMENT ON COLUMN @extschema@.notify_review.resolved_at IS 'when it was decided or overtaken';
+COMMENT ON COLUMN @extschema@.notify_review.note IS 'why it was decided so';
+COMMENT ON INDEX @extschema@.notify_review_open_idx IS 'one open review per channel, key and kind';
+COMMENT ON INDEX @extschema@.notify_review_conflict_idx IS 'one review of conflicting content per claim: its decision holds while the claim is kept';
+COMMENT ON INDEX @extschema@.notify_review_refusal_idx IS 'the refusal that was decided about a claim';
+
+CREATE TABLE @extschema@.notify_review_variant (
+	review bigint NOT NULL,
+	digest_mode varchar(8) COLLATE "C" NOT NULL,
+	payload_hash char(64) COLLATE "C" NOT NULL,
+	order_no varchar(64) COLLATE "C" NOT NULL,
+	first_seen timestamptz NOT NULL,
+	PRIMARY KEY (review, digest_mode, payload_hash, order_no)
+);
+COMMENT ON TABLE @extschema@.notify_review_variant IS
+'Each distinct content that a review is about, once.';
+COMMENT ON COLUMN @extschema@.notify_review_variant.review IS 'review in notify_review';
+COMMENT ON COLUMN @extschema@.notify_review_variant.digest_mode IS 'mode that made the digest';
+COMMENT ON COLUMN @extschema@.notify_review_variant.payload_hash IS 'digest of the content';
+COMMENT ON COLUMN @extschema@.notify_review_variant.order_no IS 'order number that it came with';
+COMMENT ON COLUMN @extschema@.notify_review_variant.first_seen IS 'when it came first';
+
+CREATE TABLE @extschema@.notify_decision (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	claim bigint,
+	review bigint,
+	verb varchar(16) COLLATE "C" NOT NULL,
+	who text COLLATE "C" NOT NULL,
+	at timestamptz NOT NULL,
+	note text COLLATE "C" NOT NULL
+);
+COMMENT ON TABLE @extschema@.notify_decision IS
+'What people decided about reviews, in their order. Written by notify_review_resolve().';
+COMMENT ON COLUMN @extschema@.notify_decision.id IS 'number of the decision';
+COMMENT ON COLUMN @extschema@.notify_decision.claim IS 'claim that it is about or that it made; NULL: none';
+COMMENT ON COLUMN @extschema@.notify_decision.review IS 'review in notify_review that it closed';
+COMMENT ON COLUMN @extschema@.notify_decision.verb IS 'what was decided: DISMISS or ALLOW';
+COMMENT ON COLUMN @extschema@.notify_decision.who IS 'role that decided';
+COMMENT ON COLUMN @extschema@.notify_decision.at IS 'when it was decided';
+COMMENT ON COLUMN @extschema@.notify_decision.note IS 'why it was decided so';
+
+CREATE VIEW @extschema@.notify_review_open AS
+SELECT r.id, r.kind, r.channel,
+	   pg_catalog.regexp_replace(r.biz_key, ':[^:]*$', '') AS channel_txn_id,
+	   pg_catalog.regexp_replace(r.biz_key, '^.*:', '') AS event_type,
+	   r.order_no, r.reason, r.hits, r.variants, r.payload_hash, r.first_seen, r.last_seen,
+	   pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) r.first_seen AS age
+FROM @extschema@.notify_review AS r
+WHERE r.state::pg_catalog.text OPERATOR(pg_catalog.=) 'OPEN'::pg_catalog.text
+ORDER BY r.first_seen, r.id;
+COMMENT ON VIEW @extschema@.notify_review_open IS
+'Open reviews, oldest first. Look at one with notify_review_diff(id), decide it with notify_review_resolve(id, verdict, note).';
+COMMENT ON COLUMN @extschema@.notify_review_open.id IS 'number of the review';
+COMMENT ON COLUMN @extschema@.notify_review_open.kind IS 'PAYLOAD_CONFLICT: other content under a known key; CHECK_REFUSED: refused by the event''s check function';
+COMMENT ON COLUMN @extschema@.notify_review_open.channel IS 'channel that delivered the notification';
+COMMENT ON COLUMN @extschema@.notify_review_open.channel_txn_id IS 'channel''s transaction id';
+COMMENT ON COLUMN @extschema@.notify_review_open.event_type IS 'event type';
+COMMENT ON COLUMN @extschema@.notify_review_open.order_no IS 'order number of the last delivery';
+COMMENT ON COLUMN @extschema@.notify_review_open.reason IS 'why the last delivery was refused';
+COMMENT ON COLUMN @extschema@.notify_review_open.hits IS 'how many deliveries';
+COMMENT ON COLUMN @extschema@.notify_review_open.variants IS 'how many different contents';
+COMMENT ON COLUMN @extschema@.notify_review_open.payload_hash IS 'digest of the last delivery; pass it to notify_review_resolve() to decide about this content only';
+COMMENT ON COLUMN @extschema@.notify_review_open.first_seen IS 'when the first of the deliveries came';
+COMMENT ON COLUMN @extschema@.notify_review_open.last_seen IS 'when the last of the deliveries came';
+COMMENT ON COLUMN @extschema@.notify_review_open.age IS 'how long it has been waiting';
 
 -- Without these a dump silently loses the claims, and a restore applies every
 -- late duplicate again.
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_machine', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_event', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_transition', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_digest_rule', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_digest_rule_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_channel', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_claim', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_claim_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_seq_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_body', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review_variant', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_decision', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_decision_id_seq', '');
 
+COMMENT ON SEQUENCE @extschema@.notify_digest_rule_id_seq IS 'numbers of notify_digest_rule';
 COMMENT ON SEQUENCE @extschema@.notify_claim_id_seq IS 'numbers of notify_claim';
+COMMENT ON SEQUENCE @extschema@.notify_review_id_seq IS 'numbers of notify_review';
+COMMENT ON SEQUENCE @extschema@.notify_decision_id_seq IS 'numbers of notify_decision';
 COMMENT ON SEQUENCE @extschema@.notify_outbox_seq_seq IS 'numbers of notify_outbox; CACHE stays 1, or the order of an order''s messages is lost';
 
 --
@@ -212,20 +421,22 @@ COMMENT ON FUNCTION @extschema@.notify_machine_check(text) IS
 'What stands out in a machine: statuses in the table that no transition knows, dead ends, cycles, forks, statuses that nothing leads to. Reads the whole order table.';
 
 CREATE FUNCTION @extschema@.notify_event_add(
-	event_type text, message_type text DEFAULT NULL, machine text DEFAULT NULL, on_early text DEFAULT NULL)
+	event_type text, message_type text DEFAULT NULL, machine text DEFAULT NULL, on_early text DEFAULT NULL,
+	check_function text DEFAULT NULL, action_function text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_event_add'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.notify_event_add(text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.notify_event_add(text, text, text, text, text, text) IS
 'Declares an event type: without a machine it is only deduplicated and published as message_type. An event''s first transition declares it as well.';
 
 CREATE FUNCTION @extschema@.notify_event_set(
-	event_type text, message_type text DEFAULT NULL, on_early text DEFAULT NULL)
+	event_type text, message_type text DEFAULT NULL, on_early text DEFAULT NULL,
+	check_function text DEFAULT NULL, action_function text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_event_set'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.notify_event_set(text, text, text) IS
-'Changes an event''s settings; NULL leaves a setting as it is, an empty message_type writes no message any more.';
+COMMENT ON FUNCTION @extschema@.notify_event_set(text, text, text, text, text) IS
+'Changes an event''s settings; NULL leaves a setting as it is, an empty text removes the message_type or the function.';
 
 CREATE FUNCTION @extschema@.notify_event_drop(event_type text)
 RETURNS void
@@ -251,6 +462,77 @@ COMMENT ON FUNCTION @extschema@.notify_transition_drop(text, text, text, text) I
 'Drops the step that was declared with the same arguments.';
 
 --
+-- Channels
+--
+
+CREATE FUNCTION @extschema@.notify_channel_add(
+	channel text, preset text DEFAULT NULL, digest text DEFAULT NULL, ignore text[] DEFAULT NULL,
+	ok_status integer DEFAULT NULL, ok_body text DEFAULT NULL,
+	fail_status integer DEFAULT NULL, fail_body text DEFAULT NULL,
+	max_body integer DEFAULT NULL, keep_body boolean DEFAULT NULL, retain interval DEFAULT NULL,
+	on_conflict text DEFAULT NULL, on_no_rule text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'notify_claim_channel_add'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_channel_add(text, text, text, text[], integer, text, integer, text, integer, boolean, interval, text, text) IS
+'Declares a channel. preset is one of stripe, alipay, wechat_v2, wechat_v3, paypal, adyen, github; every argument given overrides it. digest is raw, json, form or xml; ignore lists what the digest leaves out.';
+
+CREATE FUNCTION @extschema@.notify_channel_set(
+	channel text, preset text DEFAULT NULL, digest text DEFAULT NULL, ignore text[] DEFAULT NULL,
+	ok_status integer DEFAULT NULL, ok_body text DEFAULT NULL,
+	fail_status integer DEFAULT NULL, fail_body text DEFAULT NULL,
+	max_body integer DEFAULT NULL, keep_body boolean DEFAULT NULL, retain interval DEFAULT NULL,
+	on_conflict text DEFAULT NULL, on_no_rule text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'notify_claim_channel_set'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_channel_set(text, text, text, text[], integer, text, integer, text, integer, boolean, interval, text, text) IS
+'Changes a channel; NULL leaves a setting as it is, max_body 0 removes the limit. Claims are still compared under the digest that they were made by.';
+
+CREATE FUNCTION @extschema@.notify_channel_drop(channel text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'notify_claim_channel_drop'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_channel_drop(text) IS
+'Drops a channel that has no claims and no open reviews. Dropping default brings back what it is without a row.';
+
+CREATE FUNCTION @extschema@.notify_digest(
+	channel text, raw_body bytea, OUT digest text, OUT canonical text, OUT mode text)
+RETURNS record
+AS 'MODULE_PATHNAME', 'notify_claim_digest_bytea'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_digest(text, bytea) IS
+'The digest that a new notification with this body would have in the channel, what it is the SHA-256 of, and the mode that made it. Where two bodies'' digests differ, their canonical forms show why.';
+
+CREATE FUNCTION @extschema@.notify_digest(
+	channel text, raw_body text, OUT digest text, OUT canonical text, OUT mode text)
+RETURNS record
+AS 'MODULE_PATHNAME', 'notify_claim_digest_text'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_digest(text, text) IS
+'Like notify_digest with a bytea body; the text stands for its UTF-8 bytes.';
+
+--
+-- Reviews
+--
+
+CREATE FUNCTION @extschema@.notify_review_diff(
+	id bigint, OUT member text, OUT first text, OUT last text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'notify_claim_review_diff'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 20;
+COMMENT ON FUNCTION @extschema@.notify_review_diff(bigint) IS
+'What differs between the claim''s first content and the last delivery, member by member; NULL: the member is not there. Needs the first body: see keep_body of notify_channel_set().';
+
+CREATE FUNCTION @extschema@.notify_review_resolve(
+	id bigint, verdict text, note text, payload_hash text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'notify_claim_review_resolve'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_review_resolve(bigint, text, text, text) IS
+'Decides a review. DISMISS: the peer is answered SUCCESS from now on and nothing is done. ALLOW, of a refusal: the stored notification is processed now without its check; returns the outcome, and BUSY, EARLY, NO_ORDER and NO_RULE leave the review open. payload_hash: only if the last content is still that one.';
+
+--
 -- Every session's cache hears of a change.  By row, and always: logical
 -- replication fires no statement triggers for what it applies.
 --
@@ -260,7 +542,7 @@ RETURNS trigger
 AS 'MODULE_PATHNAME', 'notify_claim_definition_changed'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_definition_changed() IS
-'Trigger function of notify_machine, notify_event and notify_transition: tells every session to read them again.';
+'Trigger function of notify_machine, notify_event, notify_transition and notify_channel: tells every session to read them again.';
 
 CREATE TRIGGER notify_machine_changing
 	BEFORE INSERT OR UPDATE OR DELETE ON @extschema@.notify_machine
@@ -307,6 +589,33 @@ COMMENT ON TRIGGER notify_transition_changing ON @extschema@.notify_transition I
 COMMENT ON TRIGGER notify_transition_changed ON @extschema@.notify_transition IS 'tells every session to read the table again';
 COMMENT ON TRIGGER notify_transition_truncated ON @extschema@.notify_transition IS 'tells every session to read the table again';
 
+CREATE TRIGGER notify_channel_changing
+	BEFORE INSERT OR UPDATE OR DELETE ON @extschema@.notify_channel
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
+CREATE TRIGGER notify_channel_changed
+	AFTER INSERT OR UPDATE OR DELETE ON @extschema@.notify_channel
+	FOR EACH ROW EXECUTE FUNCTION @extschema@.notify_definition_changed();
+CREATE TRIGGER notify_channel_truncated
+	AFTER TRUNCATE ON @extschema@.notify_channel
+	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_definition_changed();
+ALTER TABLE @extschema@.notify_channel
+	ENABLE ALWAYS TRIGGER notify_channel_changing, ENABLE ALWAYS TRIGGER notify_channel_changed, ENABLE ALWAYS TRIGGER notify_channel_truncated;
+COMMENT ON TRIGGER notify_channel_changing ON @extschema@.notify_channel IS 'tells every session to read the table again, also if the statement fails';
+COMMENT ON TRIGGER notify_channel_changed ON @extschema@.notify_channel IS 'tells every session to read the table again';
+COMMENT ON TRIGGER notify_channel_truncated ON @extschema@.notify_channel IS 'tells every session to read the table again';
+
+CREATE FUNCTION @extschema@.notify_rule_is_immutable()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'notify_claim_rule_is_immutable'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_rule_is_immutable() IS
+'Trigger function of notify_digest_rule: refuses to change or delete what claims were made by.';
+
+CREATE TRIGGER notify_digest_rule_immutable
+	BEFORE UPDATE OR DELETE OR TRUNCATE ON @extschema@.notify_digest_rule
+	FOR EACH STATEMENT EXECUTE FUNCTION @extschema@.notify_rule_is_immutable();
+COMMENT ON TRIGGER notify_digest_rule_immutable ON @extschema@.notify_digest_rule IS 'claims are compared under the rule that they were made by';
+
 --
 -- Privileges
 --
@@ -316,13 +625,19 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_grant'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_grant(name, text) IS
-'Grants a role the narrow set of privileges for its duty: app may call handle_notify(). The order table''s own privileges are yours to grant.';
+'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews. The order table''s own privileges are yours to grant.';
 
 REVOKE ALL ON TABLE
 	@extschema@.notify_machine, @extschema@.notify_event, @extschema@.notify_transition,
-	@extschema@.notify_claim, @extschema@.notify_outbox
+	@extschema@.notify_digest_rule, @extschema@.notify_channel,
+	@extschema@.notify_claim, @extschema@.notify_outbox, @extschema@.notify_body,
+	@extschema@.notify_review, @extschema@.notify_review_variant, @extschema@.notify_decision,
+	@extschema@.notify_review_open
 FROM PUBLIC;
-REVOKE ALL ON SEQUENCE @extschema@.notify_claim_id_seq, @extschema@.notify_outbox_seq_seq FROM PUBLIC;
+REVOKE ALL ON SEQUENCE
+	@extschema@.notify_digest_rule_id_seq, @extschema@.notify_claim_id_seq, @extschema@.notify_outbox_seq_seq,
+	@extschema@.notify_review_id_seq, @extschema@.notify_decision_id_seq
+FROM PUBLIC;
 REVOKE ALL ON FUNCTION
 	@extschema@.handle_notify(text, text, text, bytea, text, jsonb),
 	@extschema@.handle_notify(text, text, text, text, text, jsonb),
@@ -330,11 +645,19 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_machine_set(text, regclass, text, text),
 	@extschema@.notify_machine_drop(text),
 	@extschema@.notify_machine_check(text),
-	@extschema@.notify_event_add(text, text, text, text),
-	@extschema@.notify_event_set(text, text, text),
+	@extschema@.notify_event_add(text, text, text, text, text, text),
+	@extschema@.notify_event_set(text, text, text, text, text),
 	@extschema@.notify_event_drop(text),
 	@extschema@.notify_transition_add(text, text, text, text, text),
 	@extschema@.notify_transition_drop(text, text, text, text),
+	@extschema@.notify_channel_add(text, text, text, text[], integer, text, integer, text, integer, boolean, interval, text, text),
+	@extschema@.notify_channel_set(text, text, text, text[], integer, text, integer, text, integer, boolean, interval, text, text),
+	@extschema@.notify_channel_drop(text),
+	@extschema@.notify_digest(text, bytea),
+	@extschema@.notify_digest(text, text),
+	@extschema@.notify_review_diff(bigint),
+	@extschema@.notify_review_resolve(bigint, text, text, text),
 	@extschema@.notify_definition_changed(),
+	@extschema@.notify_rule_is_immutable(),
 	@extschema@.notify_grant(name, text)
 FROM PUBLIC;

@@ -38,6 +38,28 @@ nclaim_optional_text_arg(FunctionCallInfo fcinfo, int n)
 	return PG_ARGISNULL(n) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(n));
 }
 
+/*
+ * Returns a bytea argument that is not null, or the UTF-8 bytes of a text one,
+ * and its length in bytes.
+ */
+char *
+nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text, int *length)
+{
+	struct varlena *body = PG_GETARG_VARLENA_PP(n);
+	char	   *bytes = VARDATA_ANY(body);
+
+	*length = VARSIZE_ANY_EXHDR(body);
+	if (is_text)
+	{
+		char	   *utf8 = pg_server_to_any(bytes, *length, PG_UTF8);
+
+		if (utf8 != bytes)
+			*length = strlen(utf8);
+		bytes = utf8;
+	}
+	return bytes;
+}
+
 /* The length of a text in characters. */
 int
 nclaim_characters(const char *text)

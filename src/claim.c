@@ -11,6 +11,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
@@ -19,15 +22,16 @@
 #include "compat.h"
 #include "notify_claim.h"
 
-/* The one mode so far: the bytes as they are. */
-#define DIGEST_MODE		"raw"
+/* Beside 1 and 2, which are those of pg_advisory_lock(). */
+#define KEY_LOCK_KIND	3
 
 /* What of a stored claim the comparison and the answer need. */
 typedef struct StoredClaim
 {
+	int64		id;
 	char	   *order_no;
-	char	   *digest_mode;
-	char	   *payload_hash;
+	int64		rule;			/* 0: none */
+	NClaimDigest digest;
 	char	   *outcome;
 	Jsonb	   *result;			/* or NULL */
 	TimestampTz created_at;
@@ -65,14 +69,25 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
 	tuple = SPI_tuptable->vals[0];
 	desc = SPI_tuptable->tupdesc;
 	claim->order_no = SPI_getvalue(tuple, desc, 1);
-	claim->digest_mode = SPI_getvalue(tuple, desc, 2);
-	claim->payload_hash = SPI_getvalue(tuple, desc, 3);
+	if (!nclaim_mode_find(SPI_getvalue(tuple, desc, 2), &claim->digest.mode))
+		elog(ERROR, "unrecognized digest mode");
+	strlcpy(claim->digest.hex, SPI_getvalue(tuple, desc, 3), sizeof(claim->digest.hex));
 	claim->outcome = SPI_getvalue(tuple, desc, 4);
 	value = SPI_getbinval(tuple, desc, 5, &isnull);
 	claim->result = isnull ? NULL : DatumGetJsonbPCopy(value);
 	claim->created_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 6, &isnull));
+	claim->id = DatumGetInt64(SPI_getbinval(tuple, desc, 7, &isnull));
+	value = SPI_getbinval(tuple, desc, 8, &isnull);
+	claim->rule = isnull ? 0 : DatumGetInt64(value);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
+}
+
+/* The notice's body as a bytea. */
+Datum
+nclaim_notice_body(const NClaimNotice *notice)
+{
+	return PointerGetDatum(cstring_to_text_with_len(notice->body, notice->length));
 }
 
 /*
@@ -81,8 +96,8 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
  * keeps the table from being used.  No order row is looked at.  Raises what the
  * key's input function raises for the notice's number.
  */
-static bool
-same_order(const NClaimNotice *notice, const char *claimed)
+bool
+nclaim_claim_same_order(const NClaimNotice *notice, const char *claimed)
 {
 	NClaimEvent *event;
 	NClaimColumn *key;
@@ -101,41 +116,80 @@ same_order(const NClaimNotice *notice, const char *claimed)
 		 nclaim_column_equal(key, value, claimed_value));
 }
 
-/* One line a minute per key; the body is nobody's business in a log. */
-static void
-log_conflict(const NClaimNotice *notice, const StoredClaim *claim)
+/*
+ * The notice's digest under a rule that may be another than the channel's
+ * present one.
+ */
+void
+nclaim_notice_digest(const NClaimNotice *notice, int64 id, NClaimDigest *digest)
 {
-	if (!nclaim_log_due("conflict", notice->channel, notice->biz_key))
+	NClaimRule	rule;
+
+	if (id == notice->rule->id)
+	{
+		*digest = notice->digest;
 		return;
-	ereport(LOG_SERVER_ONLY,
-			(errmsg("conflicting notification in channel \"%s\" under key \"%s\"",
-					notice->channel, notice->biz_key),
-			 errdetail_log("Claimed for order \"%s\" with SHA-256 %s; now order \"%s\" with SHA-256 %s.",
-						   claim->order_no, claim->payload_hash,
-						   notice->order_no, notice->digest),
-			 errhidestmt(true),
-			 errhidecontext(true)));
+	}
+	nclaim_rule_read(id, &rule);
+	nclaim_rule_digest(&rule, notice->body, notice->length, digest, NULL);
+}
+
+/* Does a person's decision hold for content that is not the claim's? */
+static bool
+was_refused(const NClaimNotice *notice, const StoredClaim *claim,
+			const NClaimDigest *digest)
+{
+	return strcmp(claim->outcome, "REJECTED") == 0 &&
+		nclaim_review_refused(notice, claim->id, digest);
+}
+
+/*
+ * The review that the notice's content goes to, or 0 where it is what was
+ * claimed, or a person decided that it counts as that.
+ */
+static int64
+find_conflict(const NClaimNotice *notice, const StoredClaim *claim)
+{
+	NClaimDigest digest;
+	NClaimConflict conflict;
+
+	if (notice->allowed)
+		return 0;
+	nclaim_notice_digest(notice, claim->rule, &digest);
+	if (nclaim_digest_same(&claim->digest, &digest) &&
+		nclaim_claim_same_order(notice, claim->order_no))
+		return 0;
+	if (was_refused(notice, claim, &digest))
+		return 0;
+	conflict.claim = claim->id;
+	conflict.rule = claim->rule;
+	conflict.order_no = claim->order_no;
+	conflict.payload_hash = claim->digest.hex;
+	conflict.digest = &digest;
+	return nclaim_review_conflict(notice, &conflict);
 }
 
 /*
  * Answers the notice from its claim, if there is one that this transaction can
  * see: with the first answer where content and order number are the same, or
- * else as a conflict.  Returns false where there is no claim.
+ * else as a conflict, which is put on record.  Returns false where there is no
+ * claim.
  */
 bool
 nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 {
 	StoredClaim claim;
 	NClaimJson	json = {0};
+	int64		review;
 
 	if (!read_claim(notice, &claim))
 		return false;
 
 	answer->seen = true;
 	answer->first_seen = claim.created_at;
-	if (strcmp(claim.digest_mode, DIGEST_MODE) == 0 &&
-		nclaim_digest_equal(claim.payload_hash, notice->digest) &&
-		same_order(notice, claim.order_no))
+	answer->claim = claim.id;
+	review = find_conflict(notice, &claim);
+	if (review == 0)
 	{
 		answer->success = true;
 		answer->outcome = claim.outcome;
@@ -144,11 +198,10 @@ nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 		return true;
 	}
 
-	log_conflict(notice, &claim);
 	nclaim_json_open(&json);
-	nclaim_json_value(&json, "conflict", NULL);
+	nclaim_json_number(&json, "conflict", review);
 	nclaim_json_value(&json, "first", claim.result);
-	answer->success = false;
+	answer->success = notice->settings->ack_conflict;
 	answer->outcome = "CONFLICT";
 	answer->result = nclaim_json_close(&json);
 	return true;
@@ -165,30 +218,77 @@ nclaim_claim_is_invisible(const NClaimNotice *notice)
 }
 
 /*
- * Inserts the claim.  Returns false where another transaction has committed
- * one under the key; waits for one that has not decided yet, under
- * lock_timeout.  Raises 40001 where the other claim is invisible to the
- * transaction's snapshot.
+ * Keeps other deliveries of the key waiting here until the transaction ends, for
+ * an event without an order row to lock.  The lock is an advisory one of a kind
+ * that no SQL function takes.  Raises 55P03 after lock_timeout.
+ */
+void
+nclaim_claim_lock_key(const NClaimNotice *notice)
+{
+	LOCKTAG		tag;
+	uint64		hash = hash_bytes_extended((const unsigned char *) notice->channel,
+										   strlen(notice->channel), 0);
+
+	hash = hash_bytes_extended((const unsigned char *) notice->biz_key,
+							   strlen(notice->biz_key), hash);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (hash >> 32), (uint32) hash,
+						 KEY_LOCK_KIND);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/* Keeps what the first delivery brought, for whoever has to compare with it. */
+static void
+keep_body(const NClaimNotice *notice, int64 claim)
+{
+	Datum		values[3] = {
+		Int64GetDatum(claim),
+		nclaim_notice_body(notice),
+		JsonbPGetDatum(notice->data)
+	};
+
+	if (nclaim_own_execute(NCLAIM_INSERT_BODY, values,
+						   notice->data == NULL ? "  n" : "   ", InvalidSnapshot) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("a trigger or rule on table notify_body kept the body from being written")));
+}
+
+/*
+ * Inserts the claim, with its body where the channel keeps that, and fills in
+ * its id.  Returns false where another transaction has committed one under the
+ * key; waits for one that has not decided yet, under lock_timeout.  Raises
+ * 40001 where the other claim is invisible to the transaction's snapshot.
  */
 bool
-nclaim_claim_insert(const NClaimNotice *notice, const NClaimClaim *claim)
+nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 {
-	Datum		values[10] = {
+	Datum		values[11] = {
 		CStringGetTextDatum(notice->channel),
 		CStringGetTextDatum(notice->biz_key),
 		CStringGetTextDatum(claim->order_no),
-		CStringGetTextDatum(notice->digest),
-		CStringGetTextDatum(DIGEST_MODE),
+		CStringGetTextDatum(notice->digest.hex),
+		Int64GetDatum(notice->rule->id),
+		CStringGetTextDatum(nclaim_mode_name(notice->digest.mode)),
 		CStringGetTextDatum("DONE"),
 		CStringGetTextDatum(claim->outcome),
 		JsonbPGetDatum(claim->result),
 		UUIDPGetDatum(claim->message_id),
 		TimestampTzGetDatum(claim->created_at)
 	};
-	char		nulls[10];
+	char		nulls[11];
+	bool		isnull;
 
 	memset(nulls, ' ', sizeof(nulls));
+	if (notice->rule->id == 0)
+		nulls[4] = 'n';
 	if (claim->message_id == NULL)
-		nulls[8] = 'n';
-	return nclaim_own_execute(NCLAIM_INSERT_CLAIM, values, nulls, InvalidSnapshot) == 1;
+		nulls[9] = 'n';
+	if (nclaim_own_execute(NCLAIM_INSERT_CLAIM, values, nulls, InvalidSnapshot) == 0)
+		return false;
+	claim->id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+											SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	if (notice->settings->keep_body)
+		keep_body(notice, claim->id);
+	return true;
 }

@@ -8,6 +8,31 @@
 #ifndef NCLAIM_COMPAT_H
 #define NCLAIM_COMPAT_H
 
+#include "common/jsonapi.h"
+#include "mb/pg_wchar.h"
+
+#ifdef FRONTEND
+#define NCLAIM_CHECK_FOR_INTERRUPTS() ((void) 0)
+#else
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#define NCLAIM_CHECK_FOR_INTERRUPTS() CHECK_FOR_INTERRUPTS()
+#endif
+
+/* A lexer over UTF-8, to be freed by pfree(); strings keep their escapes. */
+static inline JsonLexContext *
+nclaim_json_lexer(const char *bytes, size_t length)
+{
+#if PG_VERSION_NUM >= 170000
+	return makeJsonLexContextCstringLen(NULL, bytes, length, PG_UTF8, false);
+#else
+	return makeJsonLexContextCstringLen(unconstify(char *, bytes), (int) length,
+										PG_UTF8, false);
+#endif
+}
+
+#ifndef FRONTEND
+
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
@@ -18,6 +43,7 @@
 #include "utils/acl.h"
 #include "utils/jsonb.h"
 #include "utils/plancache.h"
+#include "utils/regproc.h"
 #include "utils/wait_event.h"
 
 /*
@@ -91,6 +117,17 @@ nclaim_input_reads(FmgrInfo *in, const char *text, Oid ioparam, int32 typmod,
 #endif
 }
 
+/* A possibly qualified name as a list; raises what is wrong with it. */
+static inline List *
+nclaim_name_list(const char *name)
+{
+#if PG_VERSION_NUM >= 160000
+	return stringToQualifiedNameList(name, NULL);
+#else
+	return stringToQualifiedNameList(name);
+#endif
+}
+
 static inline bool
 nclaim_owns_table(Oid relid, Oid role)
 {
@@ -110,5 +147,7 @@ nclaim_may_use_schema(Oid nspoid, Oid role)
 	return pg_namespace_aclcheck(nspoid, role, ACL_USAGE) == ACLCHECK_OK;
 #endif
 }
+
+#endif							/* not FRONTEND */
 
 #endif							/* NCLAIM_COMPAT_H */

@@ -13,6 +13,7 @@
 
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -304,87 +305,143 @@ notify_claim_machine_drop(PG_FUNCTION_ARGS)
  * on_early NULL takes the default.
  */
 bool
-nclaim_event_insert(const char *event_type, const char *message_type,
-					const char *machine, const char *on_early)
+nclaim_event_insert(const NClaimEventSettings *event)
 {
-	const char *values[4] = {event_type, message_type, machine, on_early};
+	const char *values[6] = {
+		event->event_type, event->message_type, event->machine, event->on_early,
+		event->check_function, event->action_function
+	};
 
-	return nclaim_own_run(on_early != NULL ?
-						  "INSERT INTO @.notify_event (event_type, message_type, machine, on_early)"
-						  " VALUES ($1, $2, $3, $4) ON CONFLICT (event_type) DO NOTHING" :
-						  "INSERT INTO @.notify_event (event_type, message_type, machine)"
-						  " VALUES ($1, $2, $3) ON CONFLICT (event_type) DO NOTHING",
-						  4, values) > 0;
+	return nclaim_own_run(event->on_early != NULL ?
+						  "INSERT INTO @.notify_event (event_type, message_type, machine, on_early, check_function, action_function)"
+						  " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (event_type) DO NOTHING" :
+						  "INSERT INTO @.notify_event (event_type, message_type, machine, check_function, action_function)"
+						  " VALUES ($1, $2, $3, $5, $6) ON CONFLICT (event_type) DO NOTHING",
+						  6, values) > 0;
 }
 
-/*
- * notify_event_add(event_type, message_type, machine, on_early)
- */
-Datum
-notify_claim_event_add(PG_FUNCTION_ARGS)
+/* Is there an event with these settings? */
+static bool
+event_is(const NClaimEventSettings *event)
 {
-	char	   *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
-	char	   *message_type = nclaim_optional_text_arg(fcinfo, 1);
-	char	   *machine = nclaim_optional_text_arg(fcinfo, 2);
-	char	   *on_early = nclaim_optional_text_arg(fcinfo, 3);
-	const char *values[4] = {event_type, message_type, machine, on_early};
+	const char *values[6] = {
+		event->event_type, event->message_type, event->machine, event->on_early,
+		event->check_function, event->action_function
+	};
 
-	nclaim_check_event_type(event_type);
-	check_on_early(on_early);
-	if (message_type != NULL)
-		nclaim_check_not_blank(message_type, "message_type");
+	return nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
+						  " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
+						  " AND " NCLAIM_SAME("e.message_type", "$2")
+						  " AND " NCLAIM_SAME("e.machine", "$3")
+						  " AND ($4 IS NULL OR e.on_early OPERATOR(pg_catalog.=) $4)"
+						  " AND " NCLAIM_SAME("e.check_function", "$5")
+						  " AND " NCLAIM_SAME("e.action_function", "$6"),
+						  6, values) > 0;
+}
+
+/* An event of a machine has no message type of its own.  Raises 22023. */
+static void
+check_message_type(const char *message_type, const char *machine)
+{
 	if (machine != NULL && message_type != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("event of a machine cannot have a message type of its own"),
 				 errhint("Pass the message type to notify_transition_add().")));
+}
+
+/*
+ * A check or action function as it is stored; an empty text, which removes it,
+ * and NULL stay as they are.
+ */
+static const char *
+function_arg(FunctionCallInfo fcinfo, int n, Oid result_type)
+{
+	char	   *name = nclaim_optional_text_arg(fcinfo, n);
+
+	return name == NULL || *name == '\0' ? name : nclaim_hook_name(name, result_type);
+}
+
+/* The same for a new event, where there is nothing to remove. */
+static const char *
+new_function_arg(FunctionCallInfo fcinfo, int n, Oid result_type)
+{
+	const char *function = function_arg(fcinfo, n, result_type);
+
+	return function == NULL || *function == '\0' ? NULL : function;
+}
+
+/*
+ * notify_event_add(event_type, message_type, machine, on_early,
+ * check_function, action_function)
+ */
+Datum
+notify_claim_event_add(PG_FUNCTION_ARGS)
+{
+	NClaimEventSettings event;
+
+	event.event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+	event.message_type = nclaim_optional_text_arg(fcinfo, 1);
+	event.machine = nclaim_optional_text_arg(fcinfo, 2);
+	event.on_early = nclaim_optional_text_arg(fcinfo, 3);
+	event.check_function = new_function_arg(fcinfo, 4, TEXTOID);
+	event.action_function = new_function_arg(fcinfo, 5, VOIDOID);
+	nclaim_check_event_type(event.event_type);
+	check_on_early(event.on_early);
+	if (event.message_type != NULL)
+		nclaim_check_not_blank(event.message_type, "message_type");
+	check_message_type(event.message_type, event.machine);
 
 	nclaim_begin(fcinfo);
-	if (machine != NULL)
-		nclaim_lock_machine(machine);
+	if (event.machine != NULL)
+		nclaim_lock_machine(event.machine);
 	else
 		require_table_owner(nclaim_extension_claim_table());
-	if (!nclaim_event_insert(event_type, message_type, machine, on_early) &&
-		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
-					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
-					   " AND " NCLAIM_SAME("e.message_type", "$2")
-					   " AND " NCLAIM_SAME("e.machine", "$3")
-					   " AND ($4 IS NULL OR e.on_early OPERATOR(pg_catalog.=) $4)",
-					   4, values) == 0)
+	if (!nclaim_event_insert(&event) && !event_is(&event))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("event type \"%s\" already exists with other settings", event_type),
+				 errmsg("event type \"%s\" already exists with other settings",
+						event.event_type),
 				 errhint("Change it with notify_event_set().")));
-	if (machine != NULL)
-		nclaim_machine_notice(machine);
+	if (event.machine != NULL)
+		nclaim_machine_notice(event.machine);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
 
+/* New value of a column: what is null stays, what is empty becomes null. */
+#define CHANGED(column, param) \
+	column " = CASE WHEN " param " IS NULL THEN e." column \
+	" WHEN " param " OPERATOR(pg_catalog.=) '' THEN NULL ELSE " param " END"
+
 /*
- * notify_event_set(event_type, message_type, on_early)
+ * notify_event_set(event_type, message_type, on_early, check_function,
+ * action_function)
  */
 Datum
 notify_claim_event_set(PG_FUNCTION_ARGS)
 {
-	char	   *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
-	char	   *message_type = nclaim_optional_text_arg(fcinfo, 1);
-	char	   *on_early = nclaim_optional_text_arg(fcinfo, 2);
-	const char *values[3] = {event_type, message_type, on_early};
+	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
+	const char *values[5];
+	NClaimEvent *event;
 
-	check_on_early(on_early);
+	values[0] = event_type;
+	values[1] = nclaim_optional_text_arg(fcinfo, 1);
+	values[2] = nclaim_optional_text_arg(fcinfo, 2);
+	values[3] = function_arg(fcinfo, 3, TEXTOID);
+	values[4] = function_arg(fcinfo, 4, VOIDOID);
+	check_on_early(values[2]);
+
 	nclaim_begin(fcinfo);
-	if (owned_event(event_type)->machine != NULL && message_type != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("event of a machine cannot have a message type of its own"),
-				 errhint("Pass the message type to notify_transition_add().")));
-	nclaim_own_run("UPDATE @.notify_event AS e SET"
-				   " message_type = CASE WHEN $2 IS NULL THEN e.message_type"
-				   " WHEN $2 OPERATOR(pg_catalog.=) '' THEN NULL ELSE $2 END,"
-				   " on_early = COALESCE($3, e.on_early)"
+	event = owned_event(event_type);
+	check_message_type(values[1], event->machine == NULL ? NULL : event->machine->name);
+	nclaim_own_run("UPDATE @.notify_event AS e SET "
+				   CHANGED("message_type", "$2") ", "
+				   "on_early = COALESCE($3, e.on_early), "
+				   CHANGED("check_function", "$4") ", "
+				   CHANGED("action_function", "$5")
 				   " WHERE e.event_type OPERATOR(pg_catalog.=) $1",
-				   3, values);
+				   5, values);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -411,7 +468,7 @@ notify_claim_event_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger of notify_machine, notify_event and notify_transition, before and
+ * Trigger of the tables of definitions and of notify_channel, before and
  * after each row and for TRUNCATE: tells every session's cache when the
  * transaction commits, and this one's with the next command.  The one before
  * the row counts where the row is seen in the middle of a statement that fails

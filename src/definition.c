@@ -28,16 +28,18 @@ text_of(SPITupleTable *rows, uint64 i, int n)
 	return SPI_getvalue(rows->vals[i], rows->tupdesc, n);
 }
 
+/* The event in row i of FIND_EVENT or FIND_EVENTS. */
 static NClaimEvent *
-make_event(NClaimMachine *machine, char *event_type, char *message_type,
-		   const char *on_early)
+make_event(NClaimMachine *machine, SPITupleTable *rows, uint64 i)
 {
 	NClaimEvent *event = palloc0(sizeof(NClaimEvent));
 
 	event->machine = machine;
-	event->event_type = event_type;
-	event->message_type = message_type;
-	event->skip_early = strcmp(on_early, "skip") == 0;
+	event->event_type = text_of(rows, i, 2);
+	event->message_type = text_of(rows, i, 3);
+	event->skip_early = strcmp(text_of(rows, i, 4), "skip") == 0;
+	event->check.function = text_of(rows, i, 5);
+	event->action.function = text_of(rows, i, 6);
 	return event;
 }
 
@@ -71,9 +73,7 @@ read_parts(NClaimDefinition *definition, Snapshot snapshot)
 	rows = SPI_tuptable;
 	for (uint64 i = 0; i < nrows; i++)
 		definition->events = lappend(definition->events,
-									 make_event(machine, text_of(rows, i, 1),
-												text_of(rows, i, 2),
-												text_of(rows, i, 3)));
+									 make_event(machine, rows, i));
 	SPI_freetuptable(rows);
 
 	nrows = read_rows(definition, NCLAIM_FIND_TRANSITIONS, machine->name, snapshot);
@@ -149,10 +149,7 @@ read_event(NClaimDefinition *definition, const char *event_type, Snapshot snapsh
 		return true;
 	if (machine != NULL)
 		definition->machine = missing_machine(machine, event_type);
-	definition->events = list_make1(make_event(definition->machine,
-											   pstrdup(event_type),
-											   text_of(rows, 0, 2),
-											   text_of(rows, 0, 3)));
+	definition->events = list_make1(make_event(definition->machine, rows, 0));
 	SPI_freetuptable(rows);
 	return true;
 }
@@ -261,6 +258,15 @@ nclaim_definition_make_graph(NClaimDefinition *definition)
 void
 nclaim_definition_free(NClaimDefinition *definition)
 {
+	ListCell   *cell;
+
+	foreach(cell, definition->events)
+	{
+		NClaimEvent *event = lfirst(cell);
+
+		nclaim_plan_free(&event->check.plan);
+		nclaim_plan_free(&event->action.plan);
+	}
 	if (definition->machine != NULL)
 		nclaim_order_free(&definition->machine->table);
 	MemoryContextDelete(definition->context);

@@ -28,7 +28,7 @@
 
 #include "notify_claim.h"
 
-#define MAX_OWN_ARGS	11
+#define MAX_OWN_ARGS	13
 
 typedef struct OwnStatement
 {
@@ -37,35 +37,64 @@ typedef struct OwnStatement
 	Oid			argtypes[MAX_OWN_ARGS];
 } OwnStatement;
 
+/* Conditions as the partial indexes of notify_review have them. */
+#define IS_KIND(kind) \
+	"r.kind::pg_catalog.text OPERATOR(pg_catalog.=) '" kind "'::pg_catalog.text"
+#define IS_STATE(state) \
+	"r.state::pg_catalog.text OPERATOR(pg_catalog.=) '" state "'::pg_catalog.text"
+
 /* In the statements below "@" stands for the extension's schema. */
 static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_FIND_CLAIM] = {
-		"SELECT c.order_no, c.digest_mode, c.payload_hash, c.outcome, c.result_json, c.created_at"
+		"SELECT c.order_no, c.digest_mode, c.payload_hash, c.outcome, c.result_json, c.created_at,"
+		" c.id, c.digest_rule"
 		" FROM @.notify_claim AS c"
 		" WHERE c.biz_key OPERATOR(pg_catalog.=) $1 AND c.channel OPERATOR(pg_catalog.=) $2",
 		2, {VARCHAROID, VARCHAROID}
 	},
 	[NCLAIM_INSERT_CLAIM] = {
-		"INSERT INTO @.notify_claim (channel, biz_key, order_no, payload_hash, digest_mode,"
-		" claim_state, outcome, result_json, message_id, created_at)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-		" ON CONFLICT (biz_key, channel) DO NOTHING",
-		10, {VARCHAROID, VARCHAROID, VARCHAROID, BPCHAROID, VARCHAROID,
+		"INSERT INTO @.notify_claim AS c (channel, biz_key, order_no, payload_hash, digest_rule,"
+		" digest_mode, claim_state, outcome, result_json, message_id, created_at)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+		" ON CONFLICT (biz_key, channel) DO NOTHING RETURNING c.id",
+		11, {VARCHAROID, VARCHAROID, VARCHAROID, BPCHAROID, INT8OID, VARCHAROID,
 		VARCHAROID, VARCHAROID, JSONBOID, UUIDOID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_INSERT_BODY] = {
+		"INSERT INTO @.notify_body (claim, raw_body, data) VALUES ($1, $2, $3)",
+		3, {INT8OID, BYTEAOID, JSONBOID}
 	},
 	[NCLAIM_INSERT_MESSAGE] = {
 		"INSERT INTO @.notify_outbox (id, aggregatetype, aggregateid, type, payload, created_at)"
 		" VALUES ($1, $2, $3, $4, $5, $6)",
 		6, {UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, JSONBOID, TIMESTAMPTZOID}
 	},
+	[NCLAIM_FIND_CHANNEL] = {
+		"SELECT c.digest_rule, c.ok_status, c.ok_body, c.fail_status, c.fail_body, c.max_body,"
+		" c.keep_body, c.on_conflict, c.on_no_rule"
+		" FROM @.notify_channel AS c WHERE c.channel OPERATOR(pg_catalog.=) $1",
+		1, {VARCHAROID}
+	},
+	[NCLAIM_FIND_CHANNEL_CLAIM] = {
+		"SELECT 1 FROM @.notify_claim AS c WHERE c.channel OPERATOR(pg_catalog.=) $1"
+		" UNION ALL SELECT 1 FROM @.notify_review AS r WHERE r.channel OPERATOR(pg_catalog.=) $1"
+		" AND r.state::pg_catalog.text OPERATOR(pg_catalog.=) 'OPEN'::pg_catalog.text"
+		" LIMIT 1",
+		1, {VARCHAROID}
+	},
+	[NCLAIM_FIND_RULE] = {
+		"SELECT r.mode, r.ignore FROM @.notify_digest_rule AS r"
+		" WHERE r.id OPERATOR(pg_catalog.=) $1",
+		1, {INT8OID}
+	},
 	[NCLAIM_FIND_EVENT] = {
-		"SELECT e.machine, e.message_type, e.on_early FROM @.notify_event AS e"
-		" WHERE e.event_type OPERATOR(pg_catalog.=) $1",
+		"SELECT e.machine, e.event_type, e.message_type, e.on_early, e.check_function, e.action_function"
+		" FROM @.notify_event AS e WHERE e.event_type OPERATOR(pg_catalog.=) $1",
 		1, {VARCHAROID}
 	},
 	[NCLAIM_FIND_EVENTS] = {
-		"SELECT e.event_type, e.message_type, e.on_early FROM @.notify_event AS e"
-		" WHERE e.machine OPERATOR(pg_catalog.=) $1",
+		"SELECT e.machine, e.event_type, e.message_type, e.on_early, e.check_function, e.action_function"
+		" FROM @.notify_event AS e WHERE e.machine OPERATOR(pg_catalog.=) $1",
 		1, {VARCHAROID}
 	},
 	[NCLAIM_FIND_MACHINE] = {
@@ -78,6 +107,82 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" FROM @.notify_transition AS t WHERE t.machine OPERATOR(pg_catalog.=) $1",
 		1, {VARCHAROID}
 	},
+	[NCLAIM_FIND_REVIEW] = {
+		"SELECT r.kind, r.state, r.channel, r.biz_key, r.order_no, r.digest_rule, r.digest_mode,"
+		" r.payload_hash, r.raw_body, r.data, r.reason, r.variants, r.claim, r.resolved_by, r.first_hash"
+		" FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1",
+		1, {INT8OID}
+	},
+	[NCLAIM_FIND_CONFLICT] = {
+		"SELECT r.id, r.state FROM @.notify_review AS r"
+		" WHERE r.claim OPERATOR(pg_catalog.=) $1"
+		" AND " IS_KIND("PAYLOAD_CONFLICT"),
+		1, {INT8OID}
+	},
+	[NCLAIM_FIND_REFUSAL] = {
+		"SELECT r.id, r.digest_rule FROM @.notify_review AS r"
+		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
+		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("OPEN"),
+		2, {VARCHAROID, VARCHAROID}
+	},
+	[NCLAIM_FIND_REFUSED] = {
+		"SELECT v.order_no FROM @.notify_review AS r"
+		" JOIN @.notify_review_variant AS v ON v.review OPERATOR(pg_catalog.=) r.id"
+		" WHERE r.claim OPERATOR(pg_catalog.=) $1"
+		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("DISMISSED")
+		" AND v.digest_mode OPERATOR(pg_catalog.=) $2"
+		" AND v.payload_hash OPERATOR(pg_catalog.=) $3",
+		3, {INT8OID, VARCHAROID, BPCHAROID}
+	},
+	[NCLAIM_INSERT_REVIEW] = {
+		"INSERT INTO @.notify_review AS r (kind, channel, biz_key, claim, order_no, digest_rule,"
+		" digest_mode, first_hash, payload_hash, raw_body, data, reason, first_seen, last_seen)"
+		" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13"
+		" WHERE $4 IS NOT NULL OR NOT EXISTS"
+		" (SELECT 1 FROM @.notify_claim AS c WHERE c.biz_key OPERATOR(pg_catalog.=) $3"
+		" AND c.channel OPERATOR(pg_catalog.=) $2)"
+		" ON CONFLICT DO NOTHING RETURNING r.id",
+		13, {VARCHAROID, VARCHAROID, VARCHAROID, INT8OID, VARCHAROID, INT8OID, VARCHAROID,
+		BPCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}
+	},
+
+	/*
+	 * The body of a content that was the last one already is not written
+	 * again.
+	 */
+	[NCLAIM_COUNT_REVIEW] = {
+		"UPDATE @.notify_review AS r SET hits = r.hits OPERATOR(pg_catalog.+) 1,"
+		" order_no = $2, digest_mode = $3, payload_hash = $4, data = $6, reason = $7, last_seen = $8,"
+		" raw_body = CASE WHEN r.digest_mode OPERATOR(pg_catalog.=) $3"
+		" AND r.payload_hash OPERATOR(pg_catalog.=) $4 THEN r.raw_body ELSE $5 END"
+		" WHERE r.id OPERATOR(pg_catalog.=) $1 AND " IS_STATE("OPEN"),
+		8, {INT8OID, VARCHAROID, VARCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_INSERT_VARIANT] = {
+		"INSERT INTO @.notify_review_variant (review, digest_mode, payload_hash, order_no, first_seen)"
+		" VALUES ($1, $2, $3, $4, $5)"
+		" ON CONFLICT (review, digest_mode, payload_hash, order_no) DO NOTHING",
+		5, {INT8OID, VARCHAROID, BPCHAROID, VARCHAROID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_COUNT_VARIANT] = {
+		"UPDATE @.notify_review AS r SET variants = r.variants OPERATOR(pg_catalog.+) 1"
+		" WHERE r.id OPERATOR(pg_catalog.=) $1",
+		1, {INT8OID}
+	},
+	/* An open conflict with a claim of the key that exists no longer. */
+	[NCLAIM_OVERTAKE_CONFLICT] = {
+		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $4"
+		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
+		" AND " IS_KIND("PAYLOAD_CONFLICT") " AND " IS_STATE("OPEN")
+		" AND r.claim OPERATOR(pg_catalog.<>) $3",
+		4, {VARCHAROID, VARCHAROID, INT8OID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_OVERTAKE_REFUSAL] = {
+		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
+		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
+		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("OPEN"),
+		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
+	},
 };
 
 static struct
@@ -89,6 +194,7 @@ static struct
 	Oid			owner;
 	Oid			claim;
 	Oid			definitions[3]; /* notify_machine, _event, _transition */
+	Oid			channel;
 	NClaimPlan	plans[NCLAIM_OWN_STATEMENTS];
 }			own;
 
@@ -98,13 +204,15 @@ relation_changed(Datum arg, Oid relid)
 	bool		definition = relid == own.definitions[0] ||
 		relid == own.definitions[1] || relid == own.definitions[2];
 
-	if (!OidIsValid(relid) || relid == own.claim || definition)
+	if (!OidIsValid(relid) || relid == own.claim || relid == own.channel || definition)
 	{
 		own.valid = false;
 		own.invalidations++;
 	}
 	if (!OidIsValid(relid) || definition)
 		nclaim_machine_invalidate();
+	if (!OidIsValid(relid) || relid == own.channel)
+		nclaim_channel_invalidate();
 }
 
 static void
@@ -156,6 +264,7 @@ find_tables(FunctionCallInfo fcinfo)
 	own.definitions[0] = own_table("notify_machine");
 	own.definitions[1] = own_table("notify_event");
 	own.definitions[2] = own_table("notify_transition");
+	own.channel = own_table("notify_channel");
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(own.claim));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u", own.claim);
@@ -173,6 +282,7 @@ find_tables(FunctionCallInfo fcinfo)
 		if (old != NULL)
 			pfree(old);
 		nclaim_machine_invalidate();
+		nclaim_channel_invalidate();
 	}
 
 	/* What arrived meanwhile may concern what was read. */

@@ -31,6 +31,42 @@ run_grant(const char *what, const char *role)
 		elog(ERROR, "could not execute \"%s\"", sql.data);
 }
 
+typedef struct Duty
+{
+	const char *name;
+	const char *grants[3];		/* "@" stands for the extension's schema */
+} Duty;
+
+static const Duty duties[] = {
+	{"app", {
+			"EXECUTE ON FUNCTION"
+			" @.handle_notify(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.bytea, pg_catalog.text, pg_catalog.jsonb),"
+			" @.handle_notify(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb)"
+	}},
+	{"reviewer", {
+			"SELECT ON TABLE @.notify_review, @.notify_review_variant, @.notify_review_open, @.notify_decision",
+			"EXECUTE ON FUNCTION"
+			" @.notify_review_diff(pg_catalog.int8),"
+			" @.notify_review_resolve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text),"
+			" @.notify_digest(pg_catalog.text, pg_catalog.bytea),"
+			" @.notify_digest(pg_catalog.text, pg_catalog.text)"
+	}},
+};
+
+static const Duty *
+find_duty(const char *name)
+{
+	for (int i = 0; i < lengthof(duties); i++)
+	{
+		if (strcmp(duties[i].name, name) == 0)
+			return &duties[i];
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unrecognized set of privileges \"%s\"", name),
+			 errhint("Sets are \"app\" and \"reviewer\".")));
+}
+
 /*
  * notify_grant(role, privileges).  Raises 42704 for an unknown role, 22023 for
  * an unknown set.
@@ -39,25 +75,18 @@ Datum
 notify_claim_grant(PG_FUNCTION_ARGS)
 {
 	char	   *role;
-	char	   *privileges;
+	const Duty *duty;
 
 	nclaim_require_arg(fcinfo, 0, "role");
 	role = NameStr(*PG_GETARG_NAME(0));
-	privileges = nclaim_text_arg(fcinfo, 1, "privileges");
-	if (strcmp(privileges, "app") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unrecognized set of privileges \"%s\"", privileges),
-				 errhint("The set is \"app\".")));
+	duty = find_duty(nclaim_text_arg(fcinfo, 1, "privileges"));
 
 	nclaim_begin(fcinfo);
 	if (!nclaim_may_use_schema(nclaim_extension_namespace(),
 							   get_role_oid(role, false)))
 		run_grant("USAGE ON SCHEMA @", role);
-	run_grant("EXECUTE ON FUNCTION"
-			  " @.handle_notify(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.bytea, pg_catalog.text, pg_catalog.jsonb),"
-			  " @.handle_notify(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb)",
-			  role);
+	for (int i = 0; i < lengthof(duty->grants) && duty->grants[i] != NULL; i++)
+		run_grant(duty->grants[i], role);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

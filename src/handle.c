@@ -10,15 +10,10 @@
 #include "access/htup_details.h"
 #include "executor/spi.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
-#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
 #include "notify_claim.h"
-
-/* The channel that needs no declaration. */
-#define DEFAULT_CHANNEL "default"
 
 PG_FUNCTION_INFO_V1(notify_claim_handle_bytea);
 PG_FUNCTION_INFO_V1(notify_claim_handle_text);
@@ -42,69 +37,43 @@ make_key(const char *channel_txn_id, const char *event_type)
 	return psprintf("%s:%s", channel_txn_id, event_type);
 }
 
-/* Reads and checks all arguments; digests the body. */
+/* Reads and checks all arguments but the channel and the length of the body. */
 static void
 read_notice(FunctionCallInfo fcinfo, bool body_is_text, NClaimNotice *notice)
 {
 	static const char *const names[] = {
 		"channel_txn_id", "event_type", "order_no", "raw_body", "channel"
 	};
-	struct varlena *body;
-	char	   *bytes;
-	int			length;
 
 	for (int i = 0; i < lengthof(names); i++)
 		nclaim_require_arg(fcinfo, i, names[i]);
 
+	memset(notice, 0, sizeof(*notice));
 	notice->event_type = nclaim_text_arg(fcinfo, 1, names[1]);
 	notice->biz_key = make_key(nclaim_text_arg(fcinfo, 0, names[0]),
 							   notice->event_type);
 	notice->order_no = nclaim_text_arg(fcinfo, 2, names[2]);
 	nclaim_check_order_no(notice->order_no);
+	notice->body = nclaim_body_arg(fcinfo, 3, body_is_text, &notice->length);
 	notice->channel = nclaim_text_arg(fcinfo, 4, names[4]);
-	if (strcmp(notice->channel, DEFAULT_CHANNEL) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("channel \"%s\" does not exist", notice->channel)));
 	notice->data = PG_ARGISNULL(5) ? NULL : PG_GETARG_JSONB_P(5);
-
-	body = PG_GETARG_VARLENA_PP(3);
-	bytes = VARDATA_ANY(body);
-	length = VARSIZE_ANY_EXHDR(body);
-	if (body_is_text)
-	{
-		char	   *utf8 = pg_server_to_any(bytes, length, PG_UTF8);
-
-		if (utf8 != bytes)
-			length = strlen(utf8);
-		bytes = utf8;
-	}
-	nclaim_digest(bytes, length, notice->digest);
 }
 
-/*
- * No wait inside the call may be longer than the busy timeout.  Returns the
- * nest level to be closed with AtEOXact_GUC().
- */
-static int
-limit_waits(void)
+/* Finds the channel, and digests the body as that says. */
+static void
+digest_notice(NClaimNotice *notice)
 {
-	int			nestlevel = NewGUCNestLevel();
-
-	if (LockTimeout == 0 || LockTimeout > nclaim_busy_timeout)
-	{
-		char		timeout[16];
-
-		snprintf(timeout, sizeof(timeout), "%d", nclaim_busy_timeout);
-		(void) set_config_option("lock_timeout", timeout, PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
-	return nestlevel;
+	notice->settings = nclaim_channel_find(notice->channel);
+	nclaim_channel_check_body(notice->settings, notice->channel, notice->length);
+	notice->rule = &notice->settings->rule;
+	nclaim_rule_digest(notice->rule, notice->body, notice->length,
+					   &notice->digest, NULL);
 }
 
 /* The answer as the function's row, in the current memory context. */
 static Datum
-answer_row(FunctionCallInfo fcinfo, const NClaimAnswer *answer)
+answer_row(FunctionCallInfo fcinfo, const NClaimChannel *channel,
+		   const NClaimAnswer *answer)
 {
 	TupleDesc	desc;
 	Datum		values[7];
@@ -121,8 +90,8 @@ answer_row(FunctionCallInfo fcinfo, const NClaimAnswer *answer)
 	values[3] = BoolGetDatum(answer->replayed);
 	nulls[4] = !answer->seen;
 	values[4] = TimestampTzGetDatum(answer->first_seen);
-	values[5] = Int32GetDatum(answer->success ? 200 : 500);
-	values[6] = values[0];
+	values[5] = Int32GetDatum(answer->success ? channel->ok_status : channel->fail_status);
+	values[6] = CStringGetTextDatum(answer->success ? channel->ok_body : channel->fail_body);
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 
@@ -142,12 +111,13 @@ handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 
 	read_notice(fcinfo, body_is_text, &notice);
 	nclaim_begin(fcinfo);
-	nestlevel = limit_waits();
+	nestlevel = nclaim_limit_waits();
+	digest_notice(&notice);
 	nclaim_process(&notice, &answer);
 	AtEOXact_GUC(true, nestlevel);
 
 	spi = MemoryContextSwitchTo(caller);
-	row = answer_row(fcinfo, &answer);
+	row = answer_row(fcinfo, notice.settings, &answer);
 	MemoryContextSwitchTo(spi);
 	SPI_finish();
 	return row;

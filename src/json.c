@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include "utils/numeric.h"
+
 #include "compat.h"
 #include "notify_claim.h"
 
@@ -43,6 +45,18 @@ nclaim_json_text(NClaimJson *json, const char *name, const char *text)
 		value.val.string.val = unconstify(char *, text);
 		value.val.string.len = strlen(text);
 	}
+	nclaim_json_push(json, WJB_VALUE, &value);
+}
+
+/* Adds a member with a number. */
+void
+nclaim_json_number(NClaimJson *json, const char *name, int64 number)
+{
+	JsonbValue	value;
+
+	push_name(json, name);
+	value.type = jbvNumeric;
+	value.val.numeric = int64_to_numeric(number);
 	nclaim_json_push(json, WJB_VALUE, &value);
 }
 

@@ -16,6 +16,8 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "canonical.h"
+
 /* in guc.c */
 
 extern int	nclaim_busy_timeout;	/* milliseconds */
@@ -47,14 +49,28 @@ typedef enum NClaimOwnStatement
 {
 	NCLAIM_FIND_CLAIM,
 	NCLAIM_INSERT_CLAIM,
+	NCLAIM_INSERT_BODY,
 	NCLAIM_INSERT_MESSAGE,
+	NCLAIM_FIND_CHANNEL,
+	NCLAIM_FIND_CHANNEL_CLAIM,
+	NCLAIM_FIND_RULE,
 	NCLAIM_FIND_EVENT,
 	NCLAIM_FIND_EVENTS,
 	NCLAIM_FIND_MACHINE,
 	NCLAIM_FIND_TRANSITIONS,
+	NCLAIM_FIND_REVIEW,
+	NCLAIM_FIND_CONFLICT,
+	NCLAIM_FIND_REFUSAL,
+	NCLAIM_FIND_REFUSED,
+	NCLAIM_INSERT_REVIEW,
+	NCLAIM_COUNT_REVIEW,
+	NCLAIM_INSERT_VARIANT,
+	NCLAIM_COUNT_VARIANT,
+	NCLAIM_OVERTAKE_CONFLICT,
+	NCLAIM_OVERTAKE_REFUSAL,
 } NClaimOwnStatement;
 
-#define NCLAIM_OWN_STATEMENTS	(NCLAIM_FIND_TRANSITIONS + 1)
+#define NCLAIM_OWN_STATEMENTS	(NCLAIM_OVERTAKE_REFUSAL + 1)
 
 extern void nclaim_extension_init(void);
 extern void nclaim_begin(FunctionCallInfo fcinfo);
@@ -78,6 +94,86 @@ extern uint64 nclaim_own_run(const char *sql, int nargs,
 extern void nclaim_digest(const void *bytes, size_t length, char *digest);
 extern bool nclaim_digest_equal(const char *a, const char *b);
 
+/* in rule.c */
+
+/* What makes a body's digest. */
+typedef struct NClaimRule
+{
+	int64		id;				/* in notify_digest_rule; 0: raw needs none */
+	NClaimMode	mode;
+	NClaimIgnore *ignore;
+} NClaimRule;
+
+/* A body's digest, and the mode that made it. */
+typedef struct NClaimDigest
+{
+	NClaimMode	mode;
+	char		hex[NCLAIM_DIGEST_LEN + 1];
+} NClaimDigest;
+
+extern const char *nclaim_mode_name(NClaimMode mode);
+extern bool nclaim_mode_find(const char *name, NClaimMode *mode);
+extern NClaimIgnore *nclaim_rule_ignore(NClaimMode mode, char **entries, int n);
+extern void nclaim_rule_read(int64 id, NClaimRule *rule);
+extern void nclaim_rule_digest(const NClaimRule *rule, const char *bytes,
+							   size_t length, NClaimDigest *digest,
+							   StringInfo canonical);
+extern bool nclaim_digest_same(const NClaimDigest *a, const NClaimDigest *b);
+
+/* in channel.c */
+
+/* A channel as declared. */
+typedef struct NClaimChannel
+{
+	MemoryContext context;		/* holds all of it */
+	NClaimRule	rule;
+	int			ok_status;
+	char	   *ok_body;
+	int			fail_status;
+	char	   *fail_body;
+	int			max_body;		/* bytes; 0: no limit */
+	bool		keep_body;
+	bool		ack_conflict;
+	bool		ack_no_rule;
+	bool		valid;			/* nothing has come in since it was read */
+} NClaimChannel;
+
+#define NCLAIM_MAX_CHANNEL	64	/* characters */
+#define NCLAIM_DEFAULT_CHANNEL	"default"
+
+extern void nclaim_channel_invalidate(void);
+extern const NClaimChannel *nclaim_channel_find(const char *name);
+extern void nclaim_channel_check_body(const NClaimChannel *channel,
+									  const char *name, int length);
+
+/* in preset.c */
+
+/* A channel's settings, as texts for SQL; NULL for null. */
+typedef enum NClaimSetting
+{
+	NCLAIM_OK_STATUS,
+	NCLAIM_OK_BODY,
+	NCLAIM_FAIL_STATUS,
+	NCLAIM_FAIL_BODY,
+	NCLAIM_MAX_BODY,
+	NCLAIM_KEEP_BODY,
+	NCLAIM_RETAIN,
+	NCLAIM_ON_CONFLICT,
+	NCLAIM_ON_NO_RULE,
+} NClaimSetting;
+
+#define NCLAIM_SETTINGS		(NCLAIM_ON_NO_RULE + 1)
+
+typedef struct NClaimPreset
+{
+	const char *name;
+	NClaimMode	mode;
+	const char *const *ignore;	/* sorted bytewise, ends with NULL */
+	const char *settings[NCLAIM_SETTINGS];
+} NClaimPreset;
+
+extern const NClaimPreset *nclaim_preset_find(const char *name);
+
 /* in json.c */
 
 struct NClaimJson;				/* in compat.h */
@@ -85,6 +181,8 @@ struct NClaimJson;				/* in compat.h */
 extern void nclaim_json_open(struct NClaimJson *json);
 extern void nclaim_json_text(struct NClaimJson *json, const char *name,
 							 const char *text);
+extern void nclaim_json_number(struct NClaimJson *json, const char *name,
+							   int64 number);
 extern void nclaim_json_value(struct NClaimJson *json, const char *name,
 							  Jsonb *jsonb);
 extern Jsonb *nclaim_json_close(struct NClaimJson *json);
@@ -240,6 +338,25 @@ extern NClaimVerdict nclaim_graph_classify(const NClaimGraph *graph,
 										   bool isnull, Datum status,
 										   const NClaimEdge **edge);
 
+/* in hook.c */
+
+/* A check or action function of an event. */
+typedef struct NClaimHook
+{
+	char	   *function;		/* qualified and quoted; NULL: none */
+	NClaimPlan	plan;
+} NClaimHook;
+
+struct NClaimNotice;
+
+extern char *nclaim_hook_name(const char *name, Oid result_type);
+extern char *nclaim_hook_check(NClaimHook *hook,
+							   const struct NClaimNotice *notice,
+							   const char *order_no);
+extern void nclaim_hook_action(NClaimHook *hook,
+							   const struct NClaimNotice *notice,
+							   const char *order_no);
+
 /* in definition.c */
 
 typedef struct NClaimMachine
@@ -261,6 +378,8 @@ typedef struct NClaimEvent
 	NClaimMachine *machine;		/* NULL: none */
 	char	   *message_type;	/* of an event without a machine, or NULL */
 	bool		skip_early;
+	NClaimHook	check;
+	NClaimHook	action;
 } NClaimEvent;
 
 /* A transition as it is stored; NULL for null. */
@@ -312,11 +431,20 @@ extern void nclaim_problem_raise(const NClaimProblem *problem);
 
 /* in declare.c */
 
+/* An event about to be declared; NULL for null, or for a default. */
+typedef struct NClaimEventSettings
+{
+	const char *event_type;
+	const char *message_type;
+	const char *machine;
+	const char *on_early;
+	const char *check_function;
+	const char *action_function;
+} NClaimEventSettings;
+
 extern NClaimMachine *nclaim_owned_machine(const char *name);
 extern void nclaim_lock_machine(const char *name);
-extern bool nclaim_event_insert(const char *event_type,
-								const char *message_type,
-								const char *machine, const char *on_early);
+extern bool nclaim_event_insert(const NClaimEventSettings *event);
 
 /* in check.c */
 
@@ -328,11 +456,16 @@ extern void nclaim_machine_notice(const char *name);
 typedef struct NClaimNotice
 {
 	const char *channel;
+	const NClaimChannel *settings;	/* of the channel */
 	const char *event_type;
 	const char *order_no;
-	char	   *biz_key;
+	const char *biz_key;
+	const char *body;
+	int			length;			/* bytes */
 	Jsonb	   *data;			/* or NULL */
-	char		digest[NCLAIM_DIGEST_LEN + 1];
+	const NClaimRule *rule;
+	NClaimDigest digest;		/* of the body under the rule */
+	bool		allowed;		/* by a person: nothing is checked or compared */
 } NClaimNotice;
 
 /* What handle_notify answers. */
@@ -344,11 +477,13 @@ typedef struct NClaimAnswer
 	bool		replayed;
 	bool		seen;			/* is there a first_seen? */
 	TimestampTz first_seen;
+	int64		claim;			/* id of the claim answered from or made */
 } NClaimAnswer;
 
-/* A claim about to be inserted. */
+/* A claim about to be inserted; id is filled in then. */
 typedef struct NClaimClaim
 {
+	int64		id;
 	const char *order_no;		/* in the table's own spelling */
 	const char *outcome;
 	Jsonb	   *result;
@@ -356,11 +491,37 @@ typedef struct NClaimClaim
 	TimestampTz created_at;
 } NClaimClaim;
 
+extern Datum nclaim_notice_body(const NClaimNotice *notice);
+extern void nclaim_notice_digest(const NClaimNotice *notice, int64 id,
+								 NClaimDigest *digest);
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
 								NClaimAnswer *answer);
 extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
+extern void nclaim_claim_lock_key(const NClaimNotice *notice);
 extern bool nclaim_claim_insert(const NClaimNotice *notice,
-								const NClaimClaim *claim);
+								NClaimClaim *claim);
+extern bool nclaim_claim_same_order(const NClaimNotice *notice,
+									const char *claimed);
+
+/* in review.c */
+
+/* A claim, and other content that came under its key. */
+typedef struct NClaimConflict
+{
+	int64		claim;
+	int64		rule;			/* 0: none */
+	const char *order_no;
+	const char *payload_hash;
+	const NClaimDigest *digest; /* of the notice, under the claim's rule */
+} NClaimConflict;
+
+extern int64 nclaim_review_conflict(const NClaimNotice *notice,
+									const NClaimConflict *conflict);
+extern bool nclaim_review_refused(const NClaimNotice *notice, int64 claim,
+								  const NClaimDigest *digest);
+extern bool nclaim_review_refuse(const NClaimNotice *notice,
+								 const char *order_no, const char *reason);
+extern void nclaim_review_overtaken(const NClaimNotice *notice);
 
 /* in outbox.c */
 
@@ -376,6 +537,10 @@ typedef struct NClaimMessage
 extern void nclaim_outbox_insert(const NClaimNotice *notice,
 								 const NClaimClaim *claim,
 								 const NClaimMessage *message);
+extern void nclaim_outbox_alarm(const NClaimNotice *notice, const char *kind,
+								int64 review, const char *order_no,
+								const char *first_hash,
+								const char *payload_hash);
 
 /* in arguments.c */
 
@@ -387,6 +552,8 @@ extern char *nclaim_text_arg(FunctionCallInfo fcinfo, int n, const char *name);
 extern char *nclaim_optional_text_arg(FunctionCallInfo fcinfo, int n);
 extern void nclaim_require_arg(FunctionCallInfo fcinfo, int n,
 							   const char *name);
+extern char *nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text,
+							 int *length);
 extern int	nclaim_characters(const char *text);
 extern void nclaim_check_not_blank(const char *text, const char *name);
 extern void nclaim_check_event_type(const char *event_type);
@@ -394,6 +561,7 @@ extern void nclaim_check_order_no(const char *order_no);
 
 /* in process.c */
 
+extern int	nclaim_limit_waits(void);
 extern void nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer);
 
 #endif							/* NOTIFY_CLAIM_H */

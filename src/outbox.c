@@ -8,6 +8,8 @@
 #include "postgres.h"
 
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 #include "compat.h"
@@ -15,6 +17,9 @@
 
 /* aggregatetype of a message of an event that has no machine */
 #define NO_MACHINE		"event"
+
+/* aggregatetype of an alarm */
+#define REVIEW			"notify_review"
 
 static Jsonb *
 make_payload(const NClaimNotice *notice, const NClaimClaim *claim,
@@ -34,6 +39,25 @@ make_payload(const NClaimNotice *notice, const NClaimClaim *claim,
 	return nclaim_json_close(&json);
 }
 
+static void
+insert_message(Datum id, const char *aggregatetype, const char *aggregateid,
+			   const char *type, Jsonb *payload, TimestampTz created_at)
+{
+	Datum		values[6] = {
+		id,
+		CStringGetTextDatum(aggregatetype),
+		CStringGetTextDatum(aggregateid),
+		CStringGetTextDatum(type),
+		JsonbPGetDatum(payload),
+		TimestampTzGetDatum(created_at)
+	};
+
+	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, InvalidSnapshot) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("a trigger or rule on table notify_outbox kept the message from being written")));
+}
+
 /*
  * Writes the claim's message.  The caller holds the order's lock, so that the
  * sequence number is drawn in commit order.
@@ -42,17 +66,28 @@ void
 nclaim_outbox_insert(const NClaimNotice *notice, const NClaimClaim *claim,
 					 const NClaimMessage *message)
 {
-	Datum		values[6] = {
-		UUIDPGetDatum(claim->message_id),
-		CStringGetTextDatum(message->machine == NULL ? NO_MACHINE : message->machine),
-		CStringGetTextDatum(claim->order_no),
-		CStringGetTextDatum(message->type),
-		JsonbPGetDatum(make_payload(notice, claim, message)),
-		TimestampTzGetDatum(claim->created_at)
-	};
+	insert_message(UUIDPGetDatum(claim->message_id),
+				   message->machine == NULL ? NO_MACHINE : message->machine,
+				   claim->order_no, message->type,
+				   make_payload(notice, claim, message), claim->created_at);
+}
 
-	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, InvalidSnapshot) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 errmsg("a trigger or rule on table notify_outbox kept the message from being written")));
+/* Writes the message that tells of a new review. */
+void
+nclaim_outbox_alarm(const NClaimNotice *notice, const char *kind, int64 review,
+					const char *order_no, const char *first_hash,
+					const char *payload_hash)
+{
+	NClaimJson	json = {0};
+
+	nclaim_json_open(&json);
+	nclaim_json_text(&json, "kind", kind);
+	nclaim_json_text(&json, "channel", notice->channel);
+	nclaim_json_text(&json, "biz_key", notice->biz_key);
+	nclaim_json_text(&json, "order_no", order_no);
+	nclaim_json_text(&json, "first_hash", first_hash);
+	nclaim_json_text(&json, "payload_hash", payload_hash);
+	insert_message(OidFunctionCall0(F_GEN_RANDOM_UUID), REVIEW,
+				   psprintf(INT64_FORMAT, review), kind,
+				   nclaim_json_close(&json), GetCurrentTimestamp());
 }

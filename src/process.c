@@ -20,10 +20,12 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/uuid.h"
 
 #include "compat.h"
@@ -63,32 +65,41 @@ answer_with(NClaimAnswer *answer, bool success, const char *outcome,
 }
 
 /*
- * Every answer that leaves no claim is given after one more probe, as a new
- * command: the first delivery may have committed since the last one.  Where
- * that is invisible to the transaction's snapshot it raises 40001.
+ * Probes once more, as a new command: the first delivery may have committed
+ * since the last time.  True where that answers the notice.  Where it is
+ * invisible to the transaction's snapshot this raises 40001.
  */
-static Progress
-answer_without_claim(const NClaimNotice *notice, NClaimAnswer *answer,
-					 const char *outcome, Jsonb *result)
+static bool
+probe_again(const NClaimNotice *notice, NClaimAnswer *answer)
 {
 	if (nclaim_claim_answer(notice, answer))
-		return ANSWERED;
+		return true;
 	if (nclaim_claim_is_invisible(notice))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
 				 errdetail("The notification was claimed after the transaction's snapshot was taken."),
 				 errhint("The transaction might succeed if retried.")));
-	answer_with(answer, false, outcome, result);
+	return false;
+}
+
+/* An answer that leaves no claim. */
+static Progress
+answer_without_claim(const NClaimNotice *notice, NClaimAnswer *answer,
+					 const char *outcome, Jsonb *result)
+{
+	if (!probe_again(notice, answer))
+		answer_with(answer, false, outcome, result);
 	return ANSWERED;
 }
 
 static Progress
 answer_no_rule(const NClaimNotice *notice, NClaimAnswer *answer)
 {
-	answer_without_claim(notice, answer, "NO_RULE", NULL);
-	if (strcmp(answer->outcome, "NO_RULE") == 0 &&
-		nclaim_log_due("no rule", notice->channel, notice->event_type))
+	if (probe_again(notice, answer))
+		return ANSWERED;
+	answer_with(answer, notice->settings->ack_no_rule, "NO_RULE", NULL);
+	if (nclaim_log_due("no rule", notice->channel, notice->event_type))
 		ereport(LOG_SERVER_ONLY,
 				(errmsg("notification of undeclared event type \"%s\" in channel \"%s\"",
 						notice->event_type, notice->channel),
@@ -123,6 +134,35 @@ applied_result(const char *from, const char *to)
 }
 
 /*
+ * Asks the event's check function, if it has one and no person has allowed the
+ * notice.  Returns false where it refused: *progress then says how to go on.
+ */
+static bool
+check_passes(const NClaimNotice *notice, NClaimHook *check, const char *order_no,
+			 NClaimAnswer *answer, Progress *progress)
+{
+	NClaimJson	json = {0};
+	char	   *reason;
+
+	if (check->function == NULL || notice->allowed)
+		return true;
+	*progress = ANSWERED;
+	if (probe_again(notice, answer))
+		return false;
+	reason = nclaim_hook_check(check, notice, order_no);
+	if (reason == NULL)
+		return true;
+	if (probe_again(notice, answer))
+		return false;
+	if (!nclaim_review_refuse(notice, order_no, reason))
+		*progress = LOOK_AGAIN;
+	nclaim_json_open(&json);
+	nclaim_json_text(&json, "rejected", reason);
+	answer_with(answer, false, "REJECTED", nclaim_json_close(&json));
+	return false;
+}
+
+/*
  * Inserts the claim and, where it has one, its message.  Returns false where
  * the race for the key was lost.
  */
@@ -142,25 +182,43 @@ write_claim(const NClaimNotice *notice, const char *order_no,
 
 	if (!nclaim_claim_insert(notice, &claim))
 		return false;
+	if (!notice->allowed)
+		nclaim_review_overtaken(notice);
 	if (claim.message_id != NULL)
 		nclaim_outbox_insert(notice, &claim, message);
 
 	answer_with(answer, true, outcome, result);
 	answer->seen = true;
 	answer->first_seen = claim.created_at;
+	answer->claim = claim.id;
 	return true;
+}
+
+/* Runs the event's action function, if it has one. */
+static void
+act(const NClaimNotice *notice, NClaimHook *action, const char *order_no)
+{
+	if (action->function != NULL)
+		nclaim_hook_action(action, notice, order_no);
 }
 
 /* An event without a machine: recognise repeats, and publish. */
 static Progress
-process_event(const NClaimNotice *notice, const NClaimEvent *event,
+process_event(const NClaimNotice *notice, NClaimEvent *event,
 			  NClaimAnswer *answer)
 {
 	NClaimMessage message = {NULL, event->message_type, NULL, NULL};
+	Progress	progress;
 
-	return write_claim(notice, notice->order_no, "APPLIED",
-					   applied_result(NULL, NULL), &message, answer) ?
-		ANSWERED : LOOK_AGAIN;
+	if (event->check.function != NULL)
+		nclaim_claim_lock_key(notice);
+	if (!check_passes(notice, &event->check, notice->order_no, answer, &progress))
+		return progress;
+	if (!write_claim(notice, notice->order_no, "APPLIED",
+					 applied_result(NULL, NULL), &message, answer))
+		return LOOK_AGAIN;
+	act(notice, &event->action, notice->order_no);
+	return ANSWERED;
 }
 
 /* An event that is not legal at the order's status. */
@@ -180,13 +238,18 @@ process_illegal(const NClaimNotice *notice, const NClaimEvent *event,
 					   NULL, answer) ? ANSWERED : LOOK_AGAIN;
 }
 
-/* Claim, message, UPDATE, in this order. */
+/* Check, claim, message, UPDATE, action, in this order. */
 static Progress
-process_legal(const NClaimNotice *notice, NClaimMachine *machine,
+process_legal(const NClaimNotice *notice, NClaimEvent *event,
 			  Datum key, const NClaimOrderRow *row, const Step *step,
 			  NClaimAnswer *answer)
 {
+	NClaimMachine *machine = event->machine;
 	NClaimMessage message;
+	Progress	progress;
+
+	if (!check_passes(notice, &event->check, row->order_no, answer, &progress))
+		return progress;
 
 	message.machine = machine->name;
 	message.type = step->message_type;
@@ -198,6 +261,7 @@ process_legal(const NClaimNotice *notice, NClaimMachine *machine,
 		return LOOK_AGAIN;
 	if (step->changes)
 		nclaim_order_update(&machine->table, key, step->from, step->to);
+	act(notice, &event->action, row->order_no);
 	return ANSWERED;
 }
 
@@ -245,7 +309,7 @@ process_locked(const NClaimNotice *notice, const NClaimOrderTable *locked,
 	if (verdict != NCLAIM_LEGAL)
 		return process_illegal(notice, event, row, verdict, answer);
 	take_step(machine->graph, edge, row, &machine->table.status, &step);
-	return process_legal(notice, machine, key, row, &step, answer);
+	return process_legal(notice, event, key, row, &step, answer);
 }
 
 /* At the deadline, with an order that exists and could not be locked. */
@@ -313,6 +377,26 @@ wait_for_order(long sleep_us, instr_time start)
 		ResetLatch(MyLatch);
 	}
 	CHECK_FOR_INTERRUPTS();
+}
+
+/*
+ * No wait inside the call may be longer than the busy timeout.  Returns the
+ * nest level to be closed with AtEOXact_GUC().
+ */
+int
+nclaim_limit_waits(void)
+{
+	int			nestlevel = NewGUCNestLevel();
+
+	if (LockTimeout == 0 || LockTimeout > nclaim_busy_timeout)
+	{
+		char		timeout[16];
+
+		snprintf(timeout, sizeof(timeout), "%d", nclaim_busy_timeout);
+		(void) set_config_option("lock_timeout", timeout, PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	}
+	return nestlevel;
 }
 
 /*

@@ -130,8 +130,11 @@ static void
 require_event_of(const StepArgs *step)
 {
 	const char *values[2] = {step->event_type, step->machine};
+	NClaimEventSettings event = {
+		.event_type = step->event_type,.machine = step->machine
+	};
 
-	if (!nclaim_event_insert(step->event_type, NULL, step->machine, NULL) &&
+	if (!nclaim_event_insert(&event) &&
 		nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
 					   " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
 					   " AND e.machine OPERATOR(pg_catalog.=) $2 FOR KEY SHARE",

@@ -29,7 +29,7 @@ RESET ROLE;
 -- the owner of the order table declares its machine, given EXECUTE; nobody else's, and no event without a machine
 GRANT EXECUTE ON FUNCTION notify_machine_add(regclass, text, text, text), notify_machine_set(text, regclass, text, text), notify_machine_drop(text),
 	notify_transition_add(text, text, text, text, text), notify_transition_drop(text, text, text, text),
-	notify_event_add(text, text, text, text), notify_event_set(text, text, text), notify_event_drop(text)
+	notify_event_add(text, text, text, text, text, text), notify_event_set(text, text, text, text, text), notify_event_drop(text)
 	TO regress_notify_shop, regress_notify_other;
 CREATE TABLE dba_table (k int PRIMARY KEY, s text);
 SELECT notify_machine_add('dba_table', 'k', 's');

@@ -29,7 +29,7 @@ sub create_database
 }
 
 create_database($node, 'shop');
-$node->safe_psql('postgres', 'CREATE ROLE clerk LOGIN');
+$node->safe_psql('postgres', 'CREATE ROLE clerk LOGIN; CREATE ROLE auditor');
 $node->safe_psql('shop', qq{
 	SET client_min_messages = warning;
 	CREATE SCHEMA $ext;
@@ -39,6 +39,10 @@ $node->safe_psql('shop', qq{
 	CREATE TYPE $app."Order State" AS ENUM ('offen', 'bezahlt', 'verschickt', 'zurückerstattet');
 	CREATE TABLE $app."Order List" ("No." bigint PRIMARY KEY, "State" "Order State" NOT NULL);
 	INSERT INTO "Order List" SELECT n, 'offen' FROM generate_series(1, 20) AS n;
+	CREATE FUNCTION $app.refuse(order_no text, event_type text, raw_body bytea) RETURNS text
+	LANGUAGE sql AS 'SELECT CASE WHEN raw_body = ''nein'' THEN ''refused'' END';
+	CREATE FUNCTION $app.act(order_no text, event_type text, raw_body bytea) RETURNS void
+	LANGUAGE sql AS '';
 	DO \$\$ BEGIN
 		PERFORM notify_machine_add('"Order List"', 'No.', 'State', machine => 'Aufträge');
 		PERFORM notify_transition_add('PAY', 'offen', 'bezahlt', message_type => 'ORDER_PAID');
@@ -50,7 +54,13 @@ $node->safe_psql('shop', qq{
 		PERFORM notify_event_set('SHIP', on_early => 'skip');
 		PERFORM notify_event_add('push', 'PUSHED');
 	END \$\$;
+	DO \$\$ BEGIN
+		PERFORM notify_channel_add('kasse', preset => 'alipay', max_body => 1000);
+		PERFORM notify_channel_add('default', digest => 'json', ignore => '{"zeit","a\\\\.b"}');
+		PERFORM notify_event_set('push', check_function => 'refuse', action_function => 'act');
+	END \$\$;
 	SELECT notify_grant('clerk', 'app');
+	SELECT notify_grant('auditor', 'reviewer');
 	GRANT USAGE ON SCHEMA $app TO clerk;
 	GRANT SELECT, UPDATE ON $app."Order List" TO clerk;
 
@@ -65,7 +75,28 @@ $node->safe_psql('shop', qq{
 	CREATE TABLE $app.answer AS
 		SELECT n.n, h.* FROM notice AS n,
 			LATERAL handle_notify(n.txn, n.event, n.order_no, n.body, data => n.data) AS h;
+
+	-- what a person decided, and what is left to decide
+	SELECT handle_notify('K1', 'PAY', '4', 'a=1&sign=x'::bytea, 'kasse');
+	SELECT handle_notify('K1', 'PAY', '4', 'a=2&sign=x'::bytea, 'kasse');
+	SELECT handle_notify('K2', 'PAY', '5', 'a=1&sign=x'::bytea, 'kasse');
+	SELECT handle_notify('K2', 'PAY', '5', 'a=' || n || '&sign=x', 'kasse') FROM generate_series(2, 3) AS n;
+	SELECT handle_notify('K3', 'push', 'x', 'nein'::bytea, 'kasse', '{"a": 1}');
+	SELECT handle_notify('K4', 'push', 'x', 'nein'::bytea, 'kasse');
+	SELECT notify_review_resolve(id, 'DISMISS', 'geprüft') FROM notify_review
+		WHERE biz_key IN ('K1:PAY', 'K4:push') ORDER BY id;
+	SELECT notify_channel_set('kasse', ignore => '{notify_time}');
 });
+is( $node->safe_psql('shop', qq{
+		SET search_path = $ext, $app;
+		SELECT kind, biz_key, state, hits, variants FROM notify_review ORDER BY id}) . "\n",
+	<<'END',
+PAYLOAD_CONFLICT|K1:PAY|DISMISSED|1|1
+PAYLOAD_CONFLICT|K2:PAY|OPEN|2|2
+CHECK_REFUSED|K3:push|OPEN|1|1
+CHECK_REFUSED|K4:push|DISMISSED|1|1
+END
+	'and reviews in all states');
 is( $node->safe_psql('shop', "SELECT n, outcome, replayed, result FROM $app.answer ORDER BY n") . "\n",
 	<<'END',
 1|APPLIED|f|{"from": "offen", "status": "bezahlt"}
@@ -94,8 +125,17 @@ sub contents
 			FROM notify_machine ORDER BY machine;
 		SELECT * FROM notify_event ORDER BY event_type;
 		SELECT * FROM notify_transition ORDER BY machine, event_type, from_status, to_status;
+		SELECT * FROM notify_channel ORDER BY channel;
+		SELECT * FROM notify_digest_rule ORDER BY id;
+		SELECT * FROM notify_body ORDER BY claim;
+		SELECT * FROM notify_review ORDER BY id;
+		SELECT * FROM notify_review_variant ORDER BY review, payload_hash;
+		SELECT * FROM notify_decision ORDER BY id;
 		SELECT last_value, is_called FROM notify_claim_id_seq;
 		SELECT last_value, is_called FROM notify_outbox_seq_seq;
+		SELECT last_value, is_called FROM notify_digest_rule_id_seq;
+		SELECT last_value, is_called FROM notify_review_id_seq;
+		SELECT last_value, is_called FROM notify_decision_id_seq;
 		SELECT * FROM "Order List" ORDER BY 1});
 }
 
@@ -150,12 +190,29 @@ sub restored
 			FROM answer AS a JOIN notice AS n USING (n),
 				LATERAL handle_notify(n.txn, n.event, n.order_no, n.body, data => n.data) AS h}),
 		'10|t|t', "$name: every old notice is replayed, field by field");
+	is( $server->safe_psql($dbname, qq{
+			SET search_path = $ext, $app;
+			SELECT outcome, replayed FROM handle_notify('K1', 'PAY', '4', 'sign=z&a=1'::bytea, 'kasse');
+			SELECT outcome, replayed FROM handle_notify('K1', 'PAY', '4', 'a=99'::bytea, 'kasse');
+			SELECT outcome, replayed FROM handle_notify('K4', 'push', 'x', 'nein'::bytea, 'kasse');
+			SELECT * FROM notify_review_diff(2)}),
+		"APPLIED|t\nAPPLIED|t\nREJECTED|t\na|1|3",
+		"$name: claims are compared under their own rule, and decisions hold");
 	same_lines(contents($server, $dbname), $contents, "$name: which changes nothing");
 	is( $server->safe_psql($dbname, qq{
 			SET search_path = $ext, $app;
 			SELECT string_agg(DISTINCT h.outcome, ' ') FROM notice AS n,
 				LATERAL handle_notify(n.txn, n.event, n.order_no, n.body || '!') AS h}),
 		'CONFLICT', "$name: other contents are conflicts");
+	is( $server->safe_psql($dbname, qq{
+			SET search_path = $ext, $app;
+			SELECT outcome FROM handle_notify('K2', 'PAY', '5', 'a=4'::bytea, 'kasse');
+			SELECT hits, variants FROM notify_review WHERE id = 2;
+			SELECT notify_review_resolve(3, 'ALLOW', 'doch');
+			SELECT count(*), count(DISTINCT id), max(id) FROM notify_review;
+			SELECT max(id) FROM notify_decision}),
+		"CONFLICT\n3|3\nAPPLIED\n14|14|14\n3",
+		"$name: open reviews go on, new ones get new numbers");
 
 	my $role = $same_grants ? 'SET ROLE clerk;' : '';
 	is( $server->safe_psql($dbname, qq{
@@ -169,7 +226,7 @@ sub restored
 			SELECT string_agg(seq::text || ' ' || type, ' ' ORDER BY seq)
 				FROM $ext.notify_outbox WHERE payload ->> 'biz_key' LIKE 'N%';
 			SELECT "State" FROM $app."Order List" WHERE "No." = 10}),
-		"APPLIED\nAPPLIED\nAPPLIED\n11 12 13\n7 ORDER_PAID 8 ORDER_SHIPPED 9 PUSHED\nverschickt",
+		"APPLIED\nAPPLIED\nAPPLIED\n15 16 17\n24 ORDER_PAID 25 ORDER_SHIPPED 26 PUSHED\nverschickt",
 		"$name: new notices are processed, and the numbers go on");
 	is( $server->safe_psql($dbname, qq{
 			SET client_min_messages = warning;

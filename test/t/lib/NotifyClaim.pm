@@ -55,7 +55,7 @@ sub create_orders
 
 		CREATE TABLE moved (at bigint GENERATED ALWAYS AS IDENTITY,
 			order_no text, was text, became text,
-			by_call boolean DEFAULT (current_query() LIKE '%handle_notify%'));
+			by_call boolean DEFAULT (current_query() ~ 'handle_notify|notify_review_resolve'));
 		CREATE FUNCTION record_move() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 		BEGIN
 			INSERT INTO moved (order_no, was, became) VALUES (new.order_no, old.status, new.status);
@@ -78,7 +78,7 @@ sub create_orders
 			FROM (TABLE moves EXCEPT ALL TABLE applied) AS moves
 		UNION ALL
 		SELECT 'claim and message do not fit', coalesce(c.biz_key, o.payload ->> 'biz_key')
-			FROM notify_claim AS c FULL JOIN notify_outbox AS o
+			FROM notify_claim AS c FULL JOIN (SELECT * FROM notify_outbox WHERE aggregatetype <> 'notify_review') AS o
 				ON o.id = c.message_id AND o.aggregateid = c.order_no
 				AND o.payload ->> 'biz_key' = c.biz_key
 			WHERE c.id IS NULL OR (o.id IS NULL) <> (c.outcome <> 'APPLIED')
@@ -88,12 +88,13 @@ sub create_orders
 		SELECT 'more than one for a key', biz_key
 			FROM (SELECT channel, biz_key FROM notify_claim
 				UNION ALL
-				SELECT payload ->> 'channel', payload ->> 'biz_key' || ' (message)' FROM notify_outbox) AS k
+				SELECT payload ->> 'channel', payload ->> 'biz_key' || ' (message)' FROM notify_outbox
+				WHERE aggregatetype <> 'notify_review') AS k
 			GROUP BY channel, biz_key HAVING count(*) > 1
 		UNION ALL
 		SELECT 'claim not in its final form', biz_key
 			FROM notify_claim
-			WHERE claim_state <> 'DONE' OR outcome NOT IN ('APPLIED', 'SKIPPED')
+			WHERE claim_state <> 'DONE' OR outcome NOT IN ('APPLIED', 'SKIPPED', 'REJECTED')
 				OR payload_hash !~ '^[0-9a-f]{64}$' OR result_json IS NULL
 		UNION ALL
 		SELECT 'order not where its last transition left it', o.order_no
@@ -153,7 +154,7 @@ sub counts
 	return $node->safe_psql($dbname // 'postgres', q{
 		SELECT concat_ws(' ', (SELECT count(*) FROM notify_claim),
 			(SELECT count(*) FROM moved WHERE by_call),
-			(SELECT count(*) FROM notify_outbox))});
+			(SELECT count(*) FROM notify_outbox WHERE aggregatetype <> 'notify_review'))});
 }
 
 # Passes where counts() are as given, if they are, and no promise is broken.
