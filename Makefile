@@ -57,7 +57,9 @@ endif
 # All of these work in a temporary folder of their own and leave nothing behind.
 #   make demo LOG=file.jsonl SETUP=file.sql   replays your own log (head of test/demo)
 #   make bench-memory CALLS=100000            fewer calls (head of test/bench/memory)
-.PHONY: demo test test-matrix bench-memory indent indent-check
+#   make bench-digest ROUNDS=400              more rounds (head of test/bench/digest)
+#   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
+.PHONY: demo test test-matrix bench-memory bench-digest fuzz indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
 test:
@@ -66,6 +68,10 @@ test-matrix:
 	@$(top)test/matrix
 bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
+bench-digest:
+	@exec $(top)test/bench/digest $${ROUNDS:+"$$ROUNDS"}
+fuzz:
+	@exec $(top)test/fuzz/run $(SECONDS)
 indent:
 	@$(top)test/indent
 indent-check:

@@ -32,8 +32,8 @@ nclaim_grow(void *array, int count, int *allocated, size_t size)
 		return array;
 	*allocated = Max(16, 2 * count);
 	if (array == NULL)
-		return palloc(*allocated * size);
-	return repalloc(array, *allocated * size);
+		return NCLAIM_ALLOC_HUGE(*allocated * size);
+	return NCLAIM_REALLOC_HUGE(array, *allocated * size);
 }
 
 /* Adds a member; the pointer returned is good until the next one. */
@@ -130,7 +130,7 @@ merge(const NClaimMember *from, int left, int right, NClaimMember *to,
 static void
 merge_runs(NClaimMember *member, int count, const char *base)
 {
-	NClaimMember *scratch = palloc(count * sizeof(NClaimMember));
+	NClaimMember *scratch = NCLAIM_ALLOC_HUGE(count * sizeof(NClaimMember));
 	NClaimMember *from = member;
 	NClaimMember *to = scratch;
 

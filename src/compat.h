@@ -13,10 +13,15 @@
 
 #ifdef FRONTEND
 #define NCLAIM_CHECK_FOR_INTERRUPTS() ((void) 0)
+#define NCLAIM_ALLOC_HUGE(size) palloc(size)
+#define NCLAIM_REALLOC_HUGE(pointer, size) repalloc(pointer, size)
 #else
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #define NCLAIM_CHECK_FOR_INTERRUPTS() CHECK_FOR_INTERRUPTS()
+#define NCLAIM_ALLOC_HUGE(size) \
+	MemoryContextAllocHuge(CurrentMemoryContext, size)
+#define NCLAIM_REALLOC_HUGE(pointer, size) repalloc_huge(pointer, size)
 #endif
 
 /* A lexer over UTF-8, to be freed by pfree(); strings keep their escapes. */

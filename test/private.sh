@@ -104,7 +104,7 @@ archive_tree()
 	fi
 }
 
-# Installs what is missing for $1 (demo or test) and makes $T with the source
+# Installs what is missing for $1 (demo, test or fuzz) and makes $T with the source
 # tree and the installation. Sets pg_config and make_args.
 private_start()
 {
@@ -136,4 +136,24 @@ private_build()
 {
 	step make -s -C src -j "$(nproc)" COPT=-Werror "${make_args[@]}" &&
 		step make -s -C src install "${make_args[@]}"
+}
+
+# Starts a server of that installation with the options $1, and sets bin. What
+# follows goes into its environment.
+private_server()
+{
+	local options="-k $T/tmp -c listen_addresses= -c fsync=off $1"
+	shift
+	bin=$("$pg_config" --bindir)
+	step "$bin/initdb" -D data -U postgres -A trust -E UTF8 --locale=C -N >"$T/initdb.log" 2>&1 &&
+		step env "$@" "$bin/pg_ctl" -s -w -D data -l server.log -o "$options" start && return
+	tail -n 20 "$T/initdb.log" "$T/server.log" >&2
+	say_error "the server did not start"
+}
+
+# What benchmarks ran on.
+private_machine()
+{
+	echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores," \
+		"$(awk '/^MemTotal/ { printf "%.1f GB", $2 / 1048576 }' /proc/meminfo), $("$pg_config" --version)"
 }

@@ -77,6 +77,33 @@ is(pay(), 'APPLIED PAID', 'a change that has not been committed');
 $other->query_safe('ROLLBACK');
 is(pay(), 'APPLIED PAID', 'a change that has been rolled back');
 
+# Channels.
+sub ack
+{
+	my ($sql, $expected, $name) = @_;
+	$node->safe_psql('postgres', $sql);
+	is( $session->query(
+			q{SELECT ack_status || ' ' || ack_body FROM handle_notify('none', 'PAY', '0', 'b', channel => 'c')}),
+		$expected, $name);
+	return;
+}
+
+ack(q{SELECT notify_channel_add('c', fail_body => 'added')}, '500 added', 'a channel that was added');
+ack(q{SELECT notify_channel_set('c', fail_status => 503)}, '503 added', 'a channel that was changed');
+ack(q{UPDATE notify_channel SET fail_body = 'updated'}, '503 updated', 'a channel that was changed by plain DML');
+$session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+ack(q{SELECT notify_channel_set('c', fail_body => 'newer')}, '503 newer', 'in a transaction with an older snapshot');
+$session->query_safe('COMMIT');
+ack(q{SELECT notify_channel_drop('c'); SELECT notify_channel_add('c')}, '500 FAIL', 'a channel that was created anew');
+$node->safe_psql('postgres', 'TRUNCATE notify_channel');
+is( $session->query(q{
+		DO $$ BEGIN
+			PERFORM handle_notify('none', 'PAY', '0', 'b', channel => 'c');
+		EXCEPTION WHEN undefined_object THEN
+			SET application_name = 'no such channel';
+		END $$;
+		SHOW application_name}), 'no such channel', 'channels that were truncated');
+
 # The extension itself.
 $session->query_safe(q{SELECT 1});
 $node->safe_psql('postgres', q{

@@ -26,7 +26,7 @@ foreach my $node ($publisher, $subscriber)
 $publisher->safe_psql('postgres', q{
 	SELECT notify_machine_add('biz_order', 'order_no', 'status');
 	SELECT notify_transition_add('PAY', 'PENDING', 'PAID');
-	CREATE PUBLICATION definitions FOR TABLE notify_event, notify_transition;
+	CREATE PUBLICATION definitions FOR TABLE notify_event, notify_transition, notify_channel;
 });
 $subscriber->safe_psql('postgres', q{
 	SELECT notify_machine_add('biz_order', 'order_no', 'status');
@@ -34,7 +34,7 @@ $subscriber->safe_psql('postgres', q{
 		PUBLICATION definitions;
 });
 $subscriber->poll_query_until('postgres',
-	q{SELECT count(*) = 2 FROM pg_subscription_rel WHERE srsubstate = 'r'})
+	q{SELECT count(*) = 3 FROM pg_subscription_rel WHERE srsubstate = 'r'})
   or die 'the initial copy has not arrived';
 
 my $session = $subscriber->background_psql('postgres');
@@ -56,6 +56,9 @@ after('SELECT 1', 'APPLIED PAID', 'copied');
 after(q{UPDATE notify_transition SET to_status = 'SETTLED'}, 'APPLIED SETTLED', 'an UPDATE');
 after(q{SELECT notify_transition_drop('PAY', 'PENDING', 'SETTLED')}, 'EARLY -', 'a DELETE');
 after(q{SELECT notify_transition_add('PAY', 'PENDING', 'CLOSED')}, 'APPLIED CLOSED', 'an INSERT');
+$publisher->safe_psql('postgres', q{SELECT notify_channel_add('default', fail_body => 'later')});
+$publisher->wait_for_catchup('definitions');
+is($session->query(q{SELECT ack_body FROM handle_notify('none', 'PAY', '0', 'b')}), 'later', 'a channel');
 after('TRUNCATE notify_transition', 'EARLY -', 'a TRUNCATE');
 after(q{SELECT notify_event_drop('PAY')}, 'NO_RULE -', 'an event that is gone');
 
