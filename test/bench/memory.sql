@@ -21,6 +21,7 @@ CREATE TABLE shop.meddled_order (order_no bigint PRIMARY KEY, status text NOT NU
 CREATE TABLE shop.refused_order (order_no bigint PRIMARY KEY, status text NOT NULL);
 CREATE TABLE shop.checked_order (order_no bigint PRIMARY KEY, status text NOT NULL CHECK (status <> 'PAID'));
 CREATE TABLE shop.twice_order (order_no bigint, status text NOT NULL);
+CREATE TABLE shop.hooked_order (order_no bigint PRIMARY KEY, status text NOT NULL, version integer DEFAULT 0);
 CREATE TABLE shop.gone_order (order_no bigint PRIMARY KEY, status text NOT NULL);
 CREATE DOMAIN shop.narrowed AS text CONSTRAINT labels CHECK (VALUE IN ('PENDING', 'PAID'));
 CREATE TABLE shop.narrowed_order (order_no bigint PRIMARY KEY, status shop.narrowed);
@@ -31,6 +32,7 @@ INSERT INTO shop.refused_order VALUES (1, 'PENDING'), (2, 'PENDING');
 INSERT INTO shop.checked_order VALUES (1, 'PENDING');
 INSERT INTO shop.twice_order VALUES (1, 'PENDING'), (1, 'PENDING'), (2, 'PENDING');
 INSERT INTO shop.narrowed_order VALUES (1, 'PENDING');
+INSERT INTO shop.hooked_order VALUES (0, 'PENDING');
 
 CREATE FUNCTION shop.meddle() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -71,10 +73,30 @@ SELECT notify_event_add('audit', message_type => 'AUDITED');
 SELECT notify_event_add('inner', message_type => 'NESTED');
 SELECT notify_machine_add(format('shop.%s_order', name)::regclass, 'order_no', 'status', machine => name),
 	   notify_transition_add(name, 'PENDING', 'PAID', message_type => 'PAID', machine => name)
-	FROM unnest('{nested,secured,held,meddled,refused,checked,gone,narrowed}'::text[]) AS name;
+	FROM unnest('{nested,secured,held,meddled,refused,checked,gone,narrowed,hooked}'::text[]) AS name;
 SELECT notify_machine_add('shop.twice_order', 'order_no', 'status', machine => 'twice');
 SELECT notify_transition_add('twice', 'PENDING', NULL, message_type => 'SEEN', machine => 'twice');
 DROP TABLE shop.gone_order;
+
+-- A check that refuses or raises, an action that works or raises, channels.
+CREATE FUNCTION shop.check_hooked(order_no text, event_type text, raw_body bytea) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	IF raw_body = 'check raises' THEN
+		RAISE EXCEPTION 'no';
+	END IF;
+	RETURN (SELECT 'refused at ' || o.status FROM shop.hooked_order AS o
+		WHERE o.order_no = check_hooked.order_no::bigint AND raw_body = 'bad');
+END $$;
+CREATE FUNCTION shop.act_hooked(order_no text, event_type text, raw_body bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE shop.hooked_order AS o SET version = version + 1 WHERE o.order_no = act_hooked.order_no::bigint;
+	IF raw_body = 'action raises' THEN
+		RAISE EXCEPTION 'no';
+	END IF;
+END $$;
+SELECT notify_event_set('hooked', check_function => 'shop.check_hooked', action_function => 'shop.act_hooked');
+SELECT notify_channel_add('json', digest => 'json', ignore => '{time,meta.n}', keep_body => true, max_body => 2000000);
+SELECT notify_channel_add('form', preset => 'alipay');
 ALTER DOMAIN shop.narrowed DROP CONSTRAINT labels;
 ALTER DOMAIN shop.narrowed ADD CONSTRAINT labels CHECK (VALUE <> 'PAID');
 
@@ -118,7 +140,7 @@ CREATE TABLE bench.kind (
 );
 
 INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
-	('new', 253, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
+	('new', 173, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
 	('new, with data', 60, 'APPLIED', $$'B' || $1, 'PAY', $1::text, convert_to(repeat('body ' || $1, $1::integer % 2000), 'UTF8'), data => jsonb_build_object('amount', $1, 'text', repeat('x', $1::integer % 3000))$$, 'shop.biz_order'),
 	('new, of 1 MB', 1, 'APPLIED', $$'M' || $1, 'PAY', $1::text, repeat('y', 1000000 + $1::integer % 100000)$$, 'shop.biz_order'),
 	('new, enum', 30, 'APPLIED', $$'E' || $1, 'sub.pay', $1::text, 'b'$$, 'shop."Sub order"'),
@@ -131,6 +153,11 @@ INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
 	('replay, other spelling', 30, 'APPLIED replayed', $$'T' || $2, 'PAY', '0' || $2, convert_to('body ' || $2, 'UTF8')$$, NULL),
 	('conflict', 50, 'CONFLICT', $$'T' || $2, 'PAY', $2::text, 'other body'$$, NULL),
 	('conflict, order', 20, 'CONFLICT', $$'T' || $2, 'PAY', '1' || $2, 'body ' || $2$$, NULL),
+	('new, json', 20, 'APPLIED', $$'J' || $1, 'audit', $1::text, format('{"a": %s, "time": 1}', $1), 'json'$$, NULL),
+	('replay, json', 20, 'APPLIED replayed', $$'same', 'audit', '1', format('{"time":%s,"meta":{"n":[%s]},"a":1.0}', $1, $1), 'json'$$, NULL),
+	('conflict, form', 10, 'CONFLICT', $$'same', 'audit', '1', format('b=%s&sign=x', $1), 'form'$$, NULL),
+	('new, check and action', 20, 'APPLIED', $$'K' || $1, 'hooked', $1::text, 'good'$$, 'shop.hooked_order'),
+	('rejected', 10, 'REJECTED', $$'L' || ($1 / 1000), 'hooked', '0', 'bad'$$, NULL),
 	('already', 20, 'SKIPPED', $$'Y' || $1, 'PAY', $2::text, 'b'$$, NULL),
 	('stale', 30, 'SKIPPED', $$'S' || $1, 'CANCEL', $2::text, 'b'$$, NULL),
 	('early', 40, 'EARLY', $$'I' || $1, 'SHIP', $1::text, 'b'$$, 'shop.biz_order'),
@@ -138,13 +165,13 @@ INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
 	('no rule', 10, 'NO_RULE', $$'U' || $1, 'undeclared', $1::text, 'b'$$, NULL),
 	('no rule, many types', 10, 'NO_RULE', $$'U' || $1, 'undeclared.' || $1, $1::text, 'b'$$, NULL),
 	-- These raise.
-	('null', 8, '22004', $$'X', 'PAY', NULL, 'b'$$, NULL),
+	('null', 4, '22004', $$'X', 'PAY', NULL, 'b'$$, NULL),
 	('blank', 6, '22023', $$' ', 'PAY', $1::text, 'b'$$, NULL),
 	('colon', 6, '22023', $$'X', 'PAY:' || $1, $1::text, 'b'$$, NULL),
 	('key too long', 6, '22001', $$repeat('x', 200), 'PAY', $1::text, 'b'$$, NULL),
 	('order too long', 4, '22001', $$'X', 'PAY', repeat('1', 100), 'b'$$, NULL),
-	('unknown channel', 8, '42704', $$'X' || $1, 'PAY', $1::text, 'b', 'channel ' || $1$$, NULL),
-	('no number', 8, '22P02', $$'X' || $1, 'PAY', 'order ' || $1, 'b'$$, NULL),
+	('unknown channel', 4, '42704', $$'X' || $1, 'PAY', $1::text, 'b', 'channel ' || $1$$, NULL),
+	('no number', 4, '22P02', $$'X' || $1, 'PAY', 'order ' || $1, 'b'$$, NULL),
 	('no number, replay', 4, '22P02', $$'T' || $2, 'PAY', 'order ' || $1, 'body ' || $2$$, NULL),
 	('update meddled with', 8, '27000', $$'X' || $1, 'meddled', '1', 'b'$$, NULL),
 	('order twice', 6, '21000', $$'X' || $1, 'twice', '1', 'b'$$, NULL),
@@ -152,6 +179,9 @@ INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
 	('trigger raises', 4, 'P0001', $$'X' || $1, 'refused', '1', 'b'$$, NULL),
 	('nested call raises', 4, '42704', $$'X' || $1, 'refused', '2', 'b'$$, NULL),
 	('no table', 4, '42P01', $$'X' || $1, 'gone', '1', 'b'$$, NULL),
+	('body too long', 4, '54000', $$'X' || $1, 'audit', '1', repeat('x', 2000001), 'json'$$, NULL),
+	('check raises', 4, 'P0001', $$'X' || $1, 'hooked', '0', 'check raises'$$, NULL),
+	('action raises', 4, 'P0001', $$'X' || $1, 'hooked', '0', 'action raises'$$, NULL),
 	('status refused', 4, '23514', $$'X' || $1, 'narrowed', '1', 'b'$$, NULL);
 UPDATE bench.kind SET source = format('SELECT outcome, replayed FROM public.handle_notify(%s)', source);
 INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
@@ -195,7 +225,7 @@ RETURN k.before IS NOT NULL OR (k.expected ~ '\d' AND (n + n / cardinality(slots
 -- What happens to the declarations, and around them.
 CREATE FUNCTION bench.change(i bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	CASE i % 10
+	CASE i % 12
 		WHEN 0 THEN PERFORM public.notify_transition_add('PAY', 'FROZEN', 'PAID', machine => 'biz');
 		WHEN 1 THEN PERFORM public.notify_event_add('extra', message_type => 'EXTRA');
 		WHEN 2 THEN PERFORM public.notify_event_set('audit', message_type => 'AUDITED_' || i);
@@ -210,6 +240,9 @@ BEGIN
 		WHEN 9 THEN
 			CREATE TABLE bench.scratch (a integer);
 			DROP TABLE bench.scratch;
+		WHEN 10 THEN PERFORM public.notify_channel_set('json', ok_body => 'ok ' || i, ignore => ARRAY['time', 'meta.n', 'x' || i % 3]);
+		WHEN 11 THEN PERFORM public.notify_event_set('hooked', action_function => 'shop.act_hooked', check_function => '');
+			PERFORM public.notify_event_set('hooked', check_function => 'shop.check_hooked');
 	END CASE;
 END $$;
 
@@ -302,6 +335,7 @@ CREATE FUNCTION bench.sample_line(sampled bigint) RETURNS text LANGUAGE sql AS $
 
 -- The first notification, and what another transaction holds.
 SELECT handle_notify('T0', 'PAY', '0', 'body 0');
+SELECT handle_notify('same', 'audit', '1', '{"a":1,"meta":{}}', 'json'), handle_notify('same', 'audit', '1', 'a=1', 'form');
 BEGIN;
 UPDATE shop.held_order SET status = status;
 SELECT handle_notify('held', 'audit', '1', 'b');
