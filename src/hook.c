@@ -99,9 +99,10 @@ fix_search_path(void)
 }
 
 /*
- * Calls the function; its result is in SPI_tuptable.  Raises 42883 where it does
- * not exist any more (3F000 where its schema does not), 42P13 where it returns something else by now, 42501 where
- * the user may not execute it, and what it raises itself.
+ * Calls the function; its result is in SPI_tuptable.  Raises 42883 where it
+ * does not exist any more (3F000 where its schema does not), 42P13 where it
+ * returns something else by now, 42501 where the user may not execute it, and
+ * what it raises itself.
  */
 static void
 call(NClaimHook *hook, Oid result_type, const NClaimNotice *notice,

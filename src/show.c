@@ -43,11 +43,13 @@ typedef struct Member
 static char *
 hex_text(const char *bytes, int length)
 {
-	char	   *text = palloc(2 * (Size) length + 3);
+	char	   *hex = palloc(2 * (Size) length + 3);
+	uint64		end;
 
-	strcpy(text, "\\x");
-	text[		2 + hex_encode(bytes, length, text +2)] = '\0';
-	return text;
+	strcpy(hex, "\\x");
+	end = 2 + hex_encode(bytes, length, hex + 2);
+	hex[end] = '\0';
+	return hex;
 }
 
 /*

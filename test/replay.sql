@@ -217,6 +217,18 @@ SELECT format(E'\\set answer \'\'\nSELECT replay.before(%s);\n%s\nSELECT replay.
 -- The report
 --
 
+CREATE FUNCTION replay.ack(answer jsonb) RETURNS text
+RETURN concat_ws(' ', answer ->> 'ack_status', nullif(answer ->> 'ack_body', ''));
+
+-- As much of an ack as the table of all steps has room for.
+CREATE FUNCTION replay.short_ack(answer jsonb) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	ack text := regexp_replace(replay.ack(answer), '\s+', ' ', 'g');
+BEGIN
+	RETURN CASE WHEN length(ack) > 20 THEN left(ack, 17) || '...' ELSE ack END;
+END $$;
+
 SELECT at AS "time",
 	   channel,
 	   CASE kind WHEN 'delivery' THEN concat(channel_txn_id, ':', event_type) ELSE concat('(', actor, ')') END AS key,
@@ -229,9 +241,16 @@ SELECT at AS "time",
 			ELSE concat_ws(' ', answer ->> 'outcome', answer -> 'result' ->> 'reason') END AS outcome,
 	   status_after AS after,
 	   CASE WHEN (answer ->> 'replayed')::boolean THEN 'replayed' END AS replayed,
-	   concat_ws(' ', answer ->> 'ack_status', answer ->> 'ack_body') AS ack,
+	   replay.short_ack(answer) AS ack,
 	   regexp_replace(coalesce(error_message, note, ''), '\s+', ' ', 'g') AS note
 	FROM replay.step ORDER BY no;
+
+SELECT EXISTS (SELECT FROM replay.step WHERE replay.short_ack(answer) <> replay.ack(answer)) AS shortened \gset
+\if :shortened
+\echo Acks in full
+SELECT DISTINCT channel, replay.ack(answer) AS ack
+	FROM replay.step WHERE replay.short_ack(answer) <> replay.ack(answer) ORDER BY 1, 2;
+\endif
 
 SELECT DISTINCT format('\echo Orders in %s', order_table) || E'\n'
 	   || format('SELECT * FROM %s ORDER BY %I LIMIT 50;', order_table, order_column) AS orders
@@ -239,18 +258,37 @@ SELECT DISTINCT format('\echo Orders in %s', order_table) || E'\n'
 \i steps.sql
 
 \echo Claims
-SELECT biz_key AS key, order_no AS "order", outcome, result_json AS result, left(payload_hash, 8) AS hash
+SELECT channel, biz_key AS key, order_no AS "order", outcome, result_json AS result, digest_mode AS digest,
+	   left(payload_hash, 8) AS hash
 	FROM notify_claim ORDER BY id LIMIT 50;
 
+SELECT EXISTS (SELECT FROM notify_review_open) AS reviews \gset
+\if :reviews
+\echo Reviews
+SELECT id, kind, channel, concat(channel_txn_id, ':', event_type) AS key, order_no AS "order", hits, variants, reason
+	FROM notify_review_open ORDER BY id LIMIT 50;
+SELECT format('\echo Review %s: %s', id,
+			  CASE WHEN kind = 'CHECK_REFUSED' THEN 'what was refused'
+				   WHEN EXISTS (SELECT FROM notify_review_diff(id) WHERE member = '(digest)')
+				   THEN 'what differs (the channel keeps no bodies)'
+				   ELSE 'what differs' END)
+	   || format(E'\nSELECT * FROM notify_review_diff(%s);', id) AS diffs
+	FROM notify_review_open ORDER BY id LIMIT 50 \g (format=unaligned tuples_only=on) steps.sql
+\i steps.sql
+\endif
+
+-- Of an alarm the key, the channel and the order number.
 \echo Outbox
-SELECT seq, aggregatetype, aggregateid, type, payload ->> 'from' AS "from", payload ->> 'to' AS "to", payload ->> 'data' AS data
+SELECT seq, aggregatetype, aggregateid, type, payload ->> 'from' AS "from", payload ->> 'to' AS "to",
+	   CASE WHEN aggregatetype = 'notify_review' THEN (payload - '{kind,first_hash,payload_hash}'::text[])::text
+			ELSE payload ->> 'data' END AS data
 	FROM notify_outbox ORDER BY seq LIMIT 50;
 
 --
 -- The other receiver: it writes each delivery into a log table with a unique
 -- index on channel, transaction id and event type. Where the index lets it pass,
 -- it sets the status that the event stands for, without a look at the present
--- one, and tells its consumers. It always answers SUCCESS.
+-- one or at the amount, and tells its consumers. It always answers SUCCESS.
 --
 
 CREATE TABLE replay.seen (key text PRIMARY KEY, no bigint NOT NULL);
@@ -283,6 +321,7 @@ DECLARE
 	current text;
 	edge notify_transition;
 	told boolean := false;
+	refused integer := 0;
 	astray integer := 0;
 	lost integer := 0;
 	changed integer := 0;
@@ -303,7 +342,8 @@ BEGIN
 		INSERT INTO replay.seen VALUES (step_key, s.no) ON CONFLICT DO NOTHING;
 		IF NOT FOUND THEN
 			SELECT * INTO first FROM replay.step WHERE no = (SELECT no FROM replay.seen WHERE key = step_key);
-			IF first.body IS DISTINCT FROM s.body OR s.answer ->> 'outcome' = 'CONFLICT' THEN
+			IF notify_digest(first.channel, first.body) IS DISTINCT FROM notify_digest(s.channel, s.body)
+				OR s.answer ->> 'outcome' = 'CONFLICT' THEN
 				changed := changed + 1;
 			ELSIF first.answer ->> 'outcome' = 'NO_ORDER' AND s.answer ->> 'outcome' = 'APPLIED'
 				AND NOT (s.answer ->> 'replayed')::boolean THEN
@@ -312,6 +352,7 @@ BEGIN
 			CONTINUE;
 		END IF;
 
+		refused := refused + (s.answer ->> 'outcome' = 'REJECTED')::integer;
 		SELECT status INTO current FROM replay.other_order WHERE id = step_id;
 		-- The legal step, else what the event stands for.
 		SELECT * INTO edge FROM notify_transition t
@@ -334,6 +375,9 @@ BEGIN
 		FROM replay.wrong_move GROUP BY from_status, to_status ORDER BY min(no));
 	IF told THEN
 		harm := harm || 'told its consumers so'::text;
+	END IF;
+	IF refused > 0 THEN
+		harm := harm || format('accepted %s that a check refuses', replay.plural(refused, 'notification'));
 	END IF;
 	IF astray > 0 THEN
 		harm := harm || format('sent %s twice or too early', replay.plural(astray, 'message'));

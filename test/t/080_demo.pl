@@ -6,8 +6,10 @@ use strict;
 use warnings;
 
 use Digest::SHA qw(sha256_hex);
+use Encode qw(encode);
 use File::Temp qw(tempdir);
 use IPC::Run;
+use JSON::PP;
 use MIME::Base64 qw(encode_base64);
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -128,6 +130,22 @@ sub values_of
 	return join(' | ', map { $row->{$_} // "(no column $_)" } @columns);
 }
 
+# All rows of a table, each as one line.
+sub rows_of
+{
+	my ($section, $title, @columns) = @_;
+
+	return join("\n", map { values_of($_, @columns) } table($section, $title));
+}
+
+# The lines of a log.
+sub read_log
+{
+	my ($file) = @_;
+
+	return map { decode_json($_) } grep { /\S/ } split /\n/, slurp_file($file);
+}
+
 # The sentence at a section's end.
 sub sentence
 {
@@ -138,6 +156,8 @@ sub sentence
 }
 
 my @columns = ('before', 'outcome', 'after', 'replayed', 'ack');
+my @review = ('id', 'kind', 'channel', 'key', 'order', 'hits', 'variants', 'reason');
+my @message = ('aggregatetype', 'aggregateid', 'type', 'from', 'to', 'data');
 
 #
 # make demo
@@ -149,7 +169,7 @@ is($stderr, '', 'says nothing on stderr');
 
 my $incident = section($stdout, 'incident.jsonl');
 my @steps = table($incident);
-my @log = split /\n/, slurp_file('test/data/incident.jsonl');
+my @log = read_log('test/data/incident.jsonl');
 is(scalar(@steps), scalar(@log), 'the incident: one line for each step');
 
 my @first = grep { $_->{order} eq 'SO24111100017' && $_->{channel} ne '' } @steps;
@@ -162,30 +182,112 @@ is($order->{status}, 'SHIPPED', 'the order stays SHIPPED');
 my @conflicts = grep { $_->{outcome} eq 'CONFLICT' } @steps;
 is(scalar(@conflicts), 1, 'one conflict');
 is(values_of($conflicts[0], @columns), 'PAID | CONFLICT | PAID |  | 500 FAIL', 'which changes nothing, and is not acknowledged');
+is(rows_of($incident, 'Reviews', @review),
+	'1 | PAYLOAD_CONFLICT | default | PX2024111100418:PAY_SUCCESS | SO24111100023 | 1 | 1 | ',
+	'it waits for a person');
+is(rows_of($incident, 'Review 1: what differs (the channel keeps no bodies)', 'member', 'first', 'last'),
+	join(' | ', '(digest)', map { sha256_hex($_->{body}) } grep { ($_->{channel_txn_id} // '') eq 'PX2024111100418' } @log),
+	'who sees no more than digests, without the first body');
 
 my @outbox = map { $_->{aggregateid} } grep { $_->{type} eq 'ORDER_PAID' } table($incident, 'Outbox');
 is("@outbox", 'SO24111100017 SO24111100023 SO24111100031 SO24111100038', 'each payment is told once');
+is(values_of((grep { $_->{aggregatetype} eq 'notify_review' } table($incident, 'Outbox'))[0], @message),
+	'notify_review | 1 | PAYLOAD_CONFLICT |  |  | '
+	  . '{"biz_key": "PX2024111100418:PAY_SUCCESS", "channel": "default", "order_no": "SO24111100023"}',
+	'and so is the conflict');
+unlike($incident, qr/^Acks in full$/m, 'all acks had room');
 is(sentence($incident),
 	'moved SO24111100017 and SO24111100031 from SHIPPED to PAID, told its consumers so and overlooked 1 repeat with other content.',
 	'what the other receiver would have done');
 
 my $providers = section($stdout, 'providers.jsonl');
 @steps = table($providers);
-@log = split /\n/, slurp_file('test/data/providers.jsonl');
+@log = read_log('test/data/providers.jsonl');
 is(scalar(@steps), scalar(@log), 'the providers: one line for each step');
-foreach my $format ('Stripe', 'Alipay', 'WeChat Pay v2', 'WeChat Pay v3', 'Adyen')
+
+# Of each provider: channel, acks, the transaction id in a body as README.md
+# names it, and whether the redeliveries have the bytes of the first delivery.
+my %provider = (
+	'Stripe' => [ 'stripe', '200', '500', sub { decode_json($_[0])->{id} }, 'same' ],
+	'Alipay' => [ 'alipay', '200 success', '500 fail', \&alipay_id, 'other other' ],
+	'WeChat Pay v2' => [ 'wechat_v2', '200 <xml><return_...', '500 <xml><return_...',
+		sub { $_[0] =~ /<transaction_id><!\[CDATA\[(.*?)\]/ && $1 }, 'other other other' ],
+	'WeChat Pay v3' => [ 'wechat_v3', '204', '500 {"code":"FAIL...',
+		sub { my $resource = decode_json($_[0]); $resource->{refund_id} // $resource->{transaction_id} }, 'same' ],
+	'Adyen' => [ 'adyen', '200 [accepted]', '500', sub { decode_json($_[0])->{pspReference} }, 'other other' ]);
+
+sub alipay_id
 {
-	my @notices = grep { $_->{note} =~ /^$format: / } @steps;
-	ok((grep { $_->{outcome} eq 'APPLIED' && $_->{replayed} eq '' } @notices), "$format: a notice is applied");
-	ok((grep { $_->{replayed} ne '' } @notices), "$format: a retry is replayed") unless $format =~ /v3/;
+	my %field = map { split /=/, $_, 2 } split /&/, $_[0];
+	return $field{refund_fee} ? "$field{trade_no}/$field{out_biz_no}" : $field{trade_no};
 }
 
+foreach my $name (sort keys %provider)
+{
+	my ($channel, $ok, $fail, $id, $bytes) = @{ $provider{$name} };
+	my @notices = grep { $steps[$_]->{note} =~ /^$name: / } 0 .. $#steps;
+	my (%first, @redelivered);
+
+	ok((grep { $steps[$_]->{outcome} eq 'APPLIED' && $steps[$_]->{replayed} eq '' } @notices), "$name: a notice is applied");
+	ok((grep { $steps[$_]->{replayed} ne '' } @notices), "$name: a retry is replayed") unless $name =~ /v3/;
+	is( join("\n", map { values_of($steps[$_], 'channel', 'ack') } @notices),
+		join("\n", map { "$channel | " . ($steps[$_]->{outcome} =~ /^(APPLIED|SKIPPED)/ ? $ok : $fail) } @notices),
+		"$name: what it is answered");
+	foreach my $notice (@log[@notices])
+	{
+		my $body = encode('UTF-8', $notice->{body});
+		my $key = "$notice->{channel_txn_id}:$notice->{event_type}";
+
+		is($id->($body), $notice->{channel_txn_id}, "$name: transaction id in the body");
+		push @redelivered, $body eq $first{$key} ? 'same' : 'other' if exists $first{$key};
+		$first{$key} //= $body;
+	}
+	is("@redelivered", $bytes, "$name: bytes of the redeliveries");
+}
+
+is(rows_of($providers, 'Acks in full', 'channel', 'ack'),
+	"wechat_v2 | 200 <xml><return_code><![CDATA[SUCCESS]]></return_code><return_msg><![CDATA[OK]]></return_msg></xml>\n"
+	  . "wechat_v2 | 500 <xml><return_code><![CDATA[FAIL]]></return_code><return_msg><![CDATA[FAIL]]></return_msg></xml>\n"
+	  . 'wechat_v3 | 500 {"code":"FAIL","message":"FAIL"}',
+	'the acks that had no room');
+
+@conflicts = grep { $_->{outcome} eq 'CONFLICT' } @steps;
+is(join("\n", map { values_of($_, 'channel', 'order', 'before', 'after', 'note') } @conflicts),
+	'wechat_v2 | WX-4001 | PAID | PAID | WeChat Pay v2: known key, another amount',
+	'nothing but another amount is a conflict');
+my @refused = grep { $_->{order} eq 'AD-5003' && $_->{channel} ne '' } @steps;
+is(join("\n", map { values_of($_, @columns) } @refused),
+	"PENDING_PAY | REJECTED | PENDING_PAY |  | 500\nPENDING_PAY | REJECTED | PENDING_PAY |  | 500",
+	'a payment of the wrong amount is refused, each time');
+is(rows_of($providers, 'Reviews', @review),
+	"1 | PAYLOAD_CONFLICT | wechat_v2 | 4200002398202411115502817436:PAY_SUCCESS | WX-4001 | 1 | 1 | \n"
+	  . '2 | CHECK_REFUSED | adyen | W7TDM4FVQ2NKLR65:PAY_SUCCESS | AD-5003 | 2 | 1 | amount 75.00 EUR, expected 80.00 EUR',
+	'both wait for a person');
+is(rows_of($providers, 'Review 1: what differs', 'member', 'first', 'last'),
+	"cash_fee | 3990 | 399\ntotal_fee | 3990 | 399", 'who sees what differs');
+my %refused = map { $_->{member} => "$_->{first}|$_->{last}" } table($providers, 'Review 2: what was refused');
+is(join(', ', map { "$_ $refused{$_}" } 'amount.currency', 'amount.value', 'merchantReference'),
+	'amount.currency |"EUR", amount.value |7500, merchantReference |"AD-5003"', 'and what was refused');
+ok(!exists $refused{eventDate}, 'without what is ignored');
+is( join("\n", map { values_of($_, @message) } grep { $_->{aggregatetype} eq 'notify_review' } table($providers, 'Outbox')),
+	'notify_review | 1 | PAYLOAD_CONFLICT |  |  | '
+	  . '{"biz_key": "4200002398202411115502817436:PAY_SUCCESS", "channel": "wechat_v2", "order_no": "WX-4001"}' . "\n"
+	  . 'notify_review | 2 | CHECK_REFUSED |  |  | '
+	  . '{"biz_key": "W7TDM4FVQ2NKLR65:PAY_SUCCESS", "channel": "adyen", "order_no": "AD-5003"}',
+	'each has an alarm');
+is(join(' ', map { "$_->{order_no} $_->{status}" } table($providers, 'Orders in biz_order')),
+	'AD-5001 SHIPPED AD-5002 CANCELLED AD-5003 PENDING_PAY AL-2001 PAID ST-1001 PAID WX-3001 PAID WX-4001 PAID',
+	'the orders');
+is(join(' ', map { $_->{digest} } table($providers, 'Claims')),
+	'json json form form form json xml json json json json json', 'every body could be read');
+
 my @refund = grep { $_->{key} eq '2024111122001473031404527711/RF-77:REFUND' } @steps;
-is(values_of($refund[0], @columns), 'PENDING_PAY | EARLY | PENDING_PAY |  | 500 FAIL', 'a refund that is early');
-is(values_of($refund[1], @columns), 'PAID | APPLIED | PAID |  | 200 SUCCESS', 'is applied when it comes again');
+is(values_of($refund[0], @columns), 'PENDING_PAY | EARLY | PENDING_PAY |  | 500 fail', 'a refund that is early');
+is(values_of($refund[1], @columns), 'PAID | APPLIED | PAID |  | 200 success', 'is applied when it comes again');
 is(scalar(@refund), 2, 'and that was it');
 is(sentence($providers),
-	'sent 3 messages twice or too early and lost 1 notification that came before its order.',
+	'accepted 1 notification that a check refuses, sent 3 messages twice or too early, '
+	  . 'lost 1 notification that came before its order and overlooked 1 repeat with other content.',
 	'what the other receiver would have done');
 
 #
@@ -194,6 +296,37 @@ is(sentence($providers),
 
 is(interrupt(sub { -s "$files/stdout" && slurp_file("$files/stdout") =~ /^Building/ }, 'test/demo'),
 	130, 'interrupted during the build');
+
+#
+# What the head of test/demo says, and a log whose amounts the setup of the demo
+# refuses
+#
+
+my ($delivery) = slurp_file('test/demo') =~ /^#   (\{"time".*\n#    .*\})$/m;
+$delivery =~ s/\n#    / /;
+my ($created, $set) = slurp_file('test/demo') =~ /^#   (\{"time".*\})\n#   (\{"time".*\})$/m;
+
+my @unreadable = ('x', '{', '{\\"amount\\":10}&total_amount=10', '{\\"amount\\":\\"1.0.\\"}');
+my $refusals = file('refusals.jsonl', map { "$_\n" } $created,
+	(map { qq({"channel_txn_id": "U$_", "event_type": "PAY_SUCCESS", "order_no": "SO1", "body": "$unreadable[$_]"}) }
+		  (0 .. $#unreadable)),
+	'{"channel_txn_id": "U9", "event_type": "PAY_SUCCESS", "order_no": "SO1", "body_base64": "/w=="}',
+	$delivery =~ s/CNY/USD/r,
+	$delivery =~ s/10,/10.01,/r,
+	$delivery =~ s/T1/T2/r,
+	$set);
+($status, $stdout, $stderr) = run('test/demo', $refusals);
+is($status, 0, "the demo's setup with another log");
+is($stderr, '', 'nothing on stderr');
+my $section = section($stdout, 'refusals.jsonl');
+is(join(' ', map { $_->{outcome} } table($section)), 'created' . ' REJECTED' x 7 . ' APPLIED updated', 'refuses, and applies');
+is(rows_of($section, 'Reviews', 'key', 'variants', 'reason'),
+	join('', map { "U$_:PAY_SUCCESS | 1 | no amount that can be read\n" } 0 .. $#unreadable, 9)
+	  . 'T1:PAY_SUCCESS | 2 | amount 10.01 CNY, expected 10.00 CNY',
+	'with the reason');
+is(sentence($section), 'accepted 6 notifications that a check refuses, sent 6 messages twice or too early '
+	  . 'and overlooked 1 repeat with other content.',
+	'which the other receiver would not have done');
 
 #
 # A user's own logs and setup
@@ -208,6 +341,10 @@ SELECT notify_transition_add('paid', 'NEW', 'PAID', message_type => 'PAID');
 SELECT notify_transition_add('sent', 'PAID', 'SENT');
 SELECT notify_transition_add('back', 'SENT', 'BACK');
 SELECT notify_event_add('login', message_type => 'LOGIN');
+SELECT notify_channel_add('carrier', digest => 'json', ignore => '{at}', keep_body => true, ok_body => E'thank\nyou');
+CREATE FUNCTION refuse(text, text, bytea) RETURNS text LANGUAGE sql AS $$ SELECT 'bad' WHERE $3 = 'bad' $$;
+SELECT notify_event_set('back', check_function => 'refuse');
+SELECT notify_event_set('login', check_function => 'refuse');
 END
 
 # An order that is created, a delivery, a status that the application sets.
@@ -222,6 +359,13 @@ sub delivery
 	my ($txn, $event, $id, $body) = @_;
 	$body //= 'b';
 	return qq({"time": "2", "channel_txn_id": "$txn", "event_type": "$event", "order_no": "$id", "body": "$body"}\n);
+}
+
+# One in the channel "carrier"; its time takes no part in the comparison.
+sub carried
+{
+	my ($txn, $event, $id, $at, $n) = @_;
+	return delivery($txn, $event, $id, qq({\\"at\\":$at,\\"n\\":$n})) =~ s/\{/{"channel": "carrier", /r;
 }
 
 sub status
@@ -241,6 +385,9 @@ my $own = file('own.jsonl',
 	qq({"channel_txn_id": "A", "event_type": "paid", "order_no": "01", "body_base64": "$base64"}\n),
 	qq({"channel_txn_id": "B", "event_type": "sent", "order_no": "one", "body": ""}\n),
 	qq({"by": "job", "order_no": "7", "status": "SENT"}\n),
+	carried('A', 'sent', 1, 1, 1),
+	carried('A', 'sent', 1, 2, 1),
+	carried('A', 'sent', 1, 3, 2),
 	qq({"channel_txn_id": "C", "event_type": "login", "order_no": "u1", "body": "line 1\\nline 2\\t\\u00e9\\\\"}));
 
 # Each of the other logs is here for its sentence.
@@ -260,7 +407,17 @@ my @sentences = (
 	[   'sent 1 message twice or too early.',
 		new_order(1), delivery('A', 'paid', 1), delivery('B', 'paid', 1) ],
 	[   'overlooked 1 repeat with other content.',
-		new_order(1), delivery('A', 'paid', 1), delivery('A', 'paid', 1, 'c') ]);
+		new_order(1), delivery('A', 'paid', 1), delivery('A', 'paid', 1, 'c') ],
+	# The same content in other bytes, and other content where the first left no claim.
+	[ 'come to no harm with this log.', new_order(1), carried('A', 'paid', 1, 1, 1), carried('A', 'paid', 1, 2, 1) ],
+	[   'lost 1 notification that came before its order.',
+		carried('A', 'paid', 1, 1, 1), new_order(1), carried('A', 'paid', 1, 2, 1) ],
+	[   'overlooked 1 repeat with other content.',
+		carried('A', 'paid', 1, 1, 1), new_order(1), carried('A', 'paid', 1, 2, 2) ],
+	[   'accepted 2 notifications that a check refuses.',
+		new_order(1), status(1, 'SENT'), (map { delivery('A', 'back', 1, 'bad') } (1, 2)), delivery('B', 'login', 'u', 'bad') ],
+	[   'accepted 1 notification that a check refuses and overlooked 1 repeat with other content.',
+		new_order(1), status(1, 'SENT'), delivery('A', 'back', 1, 'bad'), delivery('A', 'back', 1, 'good') ]);
 my @logs = map { file("harm$_.jsonl", @{ $sentences[$_] }[ 1 .. $#{ $sentences[$_] } ]) } (0 .. $#sentences);
 
 {
@@ -270,7 +427,7 @@ my @logs = map { file("harm$_.jsonl", @{ $sentences[$_] }[ 1 .. $#{ $sentences[$
 is($status, 0, "a user's own logs");
 is($stderr, '', 'nothing on stderr');
 
-my $section = section($stdout, 'own.jsonl');
+$section = section($stdout, 'own.jsonl');
 @steps = table($section);
 my $hash = substr(sha256_hex($bytes), 0, 8);
 is(values_of($steps[0], 'key', 'outcome', 'after'), '(shop) | created | NEW', 'an order is created');
@@ -280,16 +437,29 @@ is(values_of($steps[2], @columns), 'NEW | APPLIED | PAID |  | 200 SUCCESS', 'the
 is(values_of($steps[3], @columns), 'PAID | APPLIED | PAID | replayed | 200 SUCCESS', 'again, past an empty line');
 is(values_of($steps[4], 'before', 'outcome', 'after'), ' | ERROR 22P02 | ', 'an order number that the type refuses');
 is(values_of($steps[5], 'key', 'outcome', 'note'), '(job) | nothing | no such order', 'an order that is not there');
-is(values_of($steps[6], @columns), ' | APPLIED |  |  | 200 SUCCESS', 'an event without a machine');
-my @claims = table($section, 'Claims');
-is(join(', ', map { values_of($_, 'key', 'order', 'hash') } @claims),
-	"A:paid | 1 | $hash, C:login | u1 | " . substr(sha256_hex("line 1\nline 2\t\xc3\xa9\\"), 0, 8),
-	'claims, with the hashes of the bytes');
-is(join(', ', map { values_of($_, 'seq', 'aggregatetype', 'aggregateid', 'type', 'data') } table($section, 'Outbox')),
-	'1 | Order | 1 | PAID | {"n": 1}, 2 | event | u1 | LOGIN | ', 'and messages');
+is(join("\n", map { values_of($_, 'channel', @columns) } @steps[ 6 .. 8 ]),
+	"carrier | PAID | APPLIED | SENT |  | 200 thank you\n"
+	  . "carrier | SENT | APPLIED | SENT | replayed | 200 thank you\n"
+	  . 'carrier | SENT | CONFLICT | SENT |  | 500 FAIL',
+	'a channel of the setup');
+like($section, qr/^Acks in full\nchannel +ack *\n[- ]+\ncarrier 200 thank *\+\n +you$/m, 'with its ack as it is');
+is(values_of($steps[9], @columns), ' | APPLIED |  |  | 200 SUCCESS', 'an event without a machine');
+is(rows_of($section, 'Claims', 'channel', 'key', 'order', 'digest', 'hash'),
+	"default | A:paid | 1 | raw | $hash\n"
+	  . 'carrier | A:sent | 1 | json | ' . substr(sha256_hex('{"n":1}'), 0, 8) . "\n"
+	  . 'default | C:login | u1 | raw | ' . substr(sha256_hex("line 1\nline 2\t\xc3\xa9\\"), 0, 8),
+	'claims, with the hashes of the bytes and of what counts');
+is(rows_of($section, 'Reviews', @review), '1 | PAYLOAD_CONFLICT | carrier | A:sent | 1 | 1 | 1 | ', 'the conflict');
+is(rows_of($section, 'Review 1: what differs', 'member', 'first', 'last'), 'n | 1 | 2', 'and what differs');
+is(rows_of($section, 'Outbox', 'seq', @message),
+	'1 | Order | 1 | PAID | NEW | PAID | {"n": 1}' . "\n"
+	  . '2 | notify_review | 1 | PAYLOAD_CONFLICT |  |  | {"biz_key": "A:sent", "channel": "carrier", "order_no": "1"}' . "\n"
+	  . '3 | event | u1 | LOGIN |  |  | ',
+	'and messages');
 ($order) = table($section, 'Orders in shop."Order"');
-is(values_of($order, 'id', 'state', 'note'), '1 | PAID | it\'s a \\', 'and the order');
-is(sentence($section), 'come to no harm with this log.', 'another spelling of the order number is no other content');
+is(values_of($order, 'id', 'state', 'note'), '1 | SENT | it\'s a \\', 'and the order');
+is(sentence($section), 'overlooked 1 repeat with other content.', 'another spelling of the order number is no other content');
+unlike(section($stdout, 'harm0.jsonl'), qr/^(Reviews|Review \d+:.*|Acks in full)$/m, 'no section about nothing');
 foreach my $i (0 .. $#sentences)
 {
 	my $sentence = $sentences[$i]->[0];
