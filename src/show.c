@@ -61,7 +61,7 @@ readable(const char *bytes, int length)
 {
 	int			encoding = GetDatabaseEncoding();
 	Oid			conversion;
-	char	   *text;
+	char	   *converted;
 
 	if (pg_encoding_verifymbstr(PG_UTF8, bytes, length) != length)
 		return hex_text(bytes, length);
@@ -70,15 +70,15 @@ readable(const char *bytes, int length)
 	conversion = FindDefaultConversionProc(PG_UTF8, encoding);
 	if (!OidIsValid(conversion))
 		return hex_text(bytes, length);
-	text = palloc_extended((Size) length * MAX_CONVERSION_GROWTH + 1, MCXT_ALLOC_HUGE);
-
+	converted = palloc_extended((Size) length * MAX_CONVERSION_GROWTH + 1,
+								MCXT_ALLOC_HUGE);
 	if (pg_do_encoding_conversion_buf(conversion, PG_UTF8, encoding,
 									  (unsigned char *) unconstify(char *, bytes),
-									  length, (unsigned char *) text,
+									  length, (unsigned char *) converted,
 									  Min((Size) length * MAX_CONVERSION_GROWTH + 1, INT_MAX),
 									  true) != length)
 		return hex_text(bytes, length);
-	return text;
+	return converted;
 }
 
 /*
