@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -213,4 +214,36 @@ nclaim_channel_check_body(const NClaimChannel *channel, const char *name,
 				 errmsg("body of %d bytes is longer than the %d bytes that channel \"%s\" takes",
 						length, channel->max_body, name),
 				 errhint("Raise max_body with notify_channel_set(), or have the peer send less.")));
+}
+
+/*
+ * What is recorded must not be left without its channel.  Who records takes the
+ * table in a mode that all of them can have at once, until the transaction
+ * ends; who drops a channel, in one that excludes it.
+ */
+void
+nclaim_channel_lock(bool exclusive)
+{
+	LockRelationOid(nclaim_extension_channel_table(),
+					exclusive ? ExclusiveLock : RowShareLock);
+}
+
+/* Gives back what nclaim_channel_lock(true) took. */
+void
+nclaim_channel_unlock(void)
+{
+	UnlockRelationOid(nclaim_extension_channel_table(), ExclusiveLock);
+}
+
+/*
+ * Keeps the channel from being dropped until the transaction ends.  Raises 42704
+ * where it was, 55P03 after lock_timeout.  The default channel needs no row.
+ */
+void
+nclaim_channel_hold(const char *name)
+{
+	if (strcmp(name, NCLAIM_DEFAULT_CHANNEL) == 0)
+		return;
+	nclaim_channel_lock(false);
+	(void) nclaim_channel_find(name);
 }

@@ -11,17 +11,15 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "notify_claim.h"
 
 PG_FUNCTION_INFO_V1(notify_claim_channel_add);
@@ -48,13 +46,16 @@ typedef struct Wanted
 	const char *settings[NCLAIM_SETTINGS];
 } Wanted;
 
-static void
-require_extension_owner(void)
+/* Begins a function for the extension's owner that waits for nobody long. */
+static int
+begin(FunctionCallInfo fcinfo)
 {
-	Oid			relid = nclaim_extension_claim_table();
+	int			nestlevel;
 
-	if (!nclaim_owns_table(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
+	nclaim_begin(fcinfo);
+	nestlevel = nclaim_limit_waits();
+	nclaim_require_table_owner(nclaim_extension_claim_table());
+	return nestlevel;
 }
 
 /* Sorts the entries and leaves each once. */
@@ -153,16 +154,28 @@ check_policy(const char *policy, const char *name)
 				 errmsg("argument \"%s\" must be \"fail\" or \"ack\"", name)));
 }
 
-/* An argument of any type as text; NULL where it is null. */
+/* A setting's argument as text; NULL where it is null. */
 static char *
-arg_as_text(FunctionCallInfo fcinfo, int n)
+setting_arg(FunctionCallInfo fcinfo, NClaimSetting setting)
 {
+	static const Oid types[NCLAIM_SETTINGS] = {
+		[NCLAIM_OK_STATUS] = INT4OID,
+		[NCLAIM_OK_BODY] = TEXTOID,
+		[NCLAIM_FAIL_STATUS] = INT4OID,
+		[NCLAIM_FAIL_BODY] = TEXTOID,
+		[NCLAIM_MAX_BODY] = INT4OID,
+		[NCLAIM_KEEP_BODY] = BOOLOID,
+		[NCLAIM_RETAIN] = INTERVALOID,
+		[NCLAIM_ON_CONFLICT] = TEXTOID,
+		[NCLAIM_ON_NO_RULE] = TEXTOID,
+	};
+	int			n = FIRST_SETTING + setting;
 	Oid			output;
 	bool		varlena;
 
 	if (PG_ARGISNULL(n))
 		return NULL;
-	getTypeOutputInfo(get_fn_expr_argtype(fcinfo->flinfo, n), &output, &varlena);
+	getTypeOutputInfo(types[setting], &output, &varlena);
 	return OidOutputFunctionCall(output, PG_GETARG_DATUM(n));
 }
 
@@ -189,7 +202,7 @@ set_settings(FunctionCallInfo fcinfo, Wanted *wanted)
 	check_retain(fcinfo, FIRST_SETTING + NCLAIM_RETAIN);
 	for (int i = 0; i < NCLAIM_SETTINGS; i++)
 	{
-		char	   *value = arg_as_text(fcinfo, FIRST_SETTING + i);
+		char	   *value = setting_arg(fcinfo, i);
 
 		if (value != NULL)
 			wanted->settings[i] = value;
@@ -258,6 +271,34 @@ check_channel_name(const char *name)
 						NCLAIM_MAX_CHANNEL)));
 }
 
+/* Is there a channel like this?  Rules of the same content are the same. */
+static bool
+channel_is(const char *const *values, const Wanted *wanted)
+{
+	const char *rule[3] = {
+		values[0], nclaim_mode_name(wanted->mode), ignore_text(wanted)
+	};
+
+	return nclaim_own_run("SELECT 1 FROM @.notify_channel AS c LEFT JOIN @.notify_digest_rule AS r"
+						  " ON r.id OPERATOR(pg_catalog.=) c.digest_rule"
+						  " WHERE c.channel OPERATOR(pg_catalog.=) $1"
+						  " AND COALESCE(r.mode, 'raw') OPERATOR(pg_catalog.=) $2"
+						  " AND COALESCE(r.ignore, '{}'::pg_catalog.text[]) OPERATOR(pg_catalog.=) $3::pg_catalog.text[]",
+						  lengthof(rule), rule) > 0 &&
+		nclaim_own_run("SELECT 1 FROM @.notify_channel AS c"
+					   " WHERE c.channel OPERATOR(pg_catalog.=) $1"
+					   " AND c.ok_status OPERATOR(pg_catalog.=) $3::pg_catalog.int4"
+					   " AND c.ok_body OPERATOR(pg_catalog.=) $4"
+					   " AND c.fail_status OPERATOR(pg_catalog.=) $5::pg_catalog.int4"
+					   " AND c.fail_body OPERATOR(pg_catalog.=) $6"
+					   " AND " NCLAIM_SAME("c.max_body", "$7::pg_catalog.int4")
+					   " AND c.keep_body OPERATOR(pg_catalog.=) $8::pg_catalog.bool"
+					   " AND c.retain OPERATOR(pg_catalog.=) $9::pg_catalog.interval"
+					   " AND c.on_conflict OPERATOR(pg_catalog.=) $10"
+					   " AND c.on_no_rule OPERATOR(pg_catalog.=) $11",
+					   2 + NCLAIM_SETTINGS, values) > 0;
+}
+
 /*
  * notify_channel_add(channel, preset, digest, ignore, ok_status, ok_body,
  * fail_status, fail_body, max_body, keep_body, retain, on_conflict, on_no_rule)
@@ -268,54 +309,72 @@ notify_claim_channel_add(PG_FUNCTION_ARGS)
 	char	   *name = nclaim_text_arg(fcinfo, 0, "channel");
 	Wanted		wanted;
 	const char *values[2 + NCLAIM_SETTINGS];
+	int			nestlevel;
 
 	check_channel_name(name);
 	set_preset(&wanted, nclaim_preset_find(nclaim_optional_text_arg(fcinfo, 1)));
 	set_digest(fcinfo, &wanted);
 	set_settings(fcinfo, &wanted);
 
-	nclaim_begin(fcinfo);
-	require_extension_owner();
+	nestlevel = begin(fcinfo);
 	statement_values(name, &wanted, values);
 	if (nclaim_own_run("INSERT INTO @.notify_channel (channel, " COLUMNS ")"
 					   " VALUES ($1, " SETTINGS ") ON CONFLICT (channel) DO NOTHING",
 					   lengthof(values), values) == 0 &&
-		nclaim_own_run("SELECT 1 FROM @.notify_channel AS c"
-					   " WHERE c.channel OPERATOR(pg_catalog.=) $1"
-					   " AND " NCLAIM_SAME("c.digest_rule", "$2::pg_catalog.int8")
-					   " AND c.ok_status OPERATOR(pg_catalog.=) $3::pg_catalog.int4"
-					   " AND c.ok_body OPERATOR(pg_catalog.=) $4"
-					   " AND c.fail_status OPERATOR(pg_catalog.=) $5::pg_catalog.int4"
-					   " AND c.fail_body OPERATOR(pg_catalog.=) $6"
-					   " AND " NCLAIM_SAME("c.max_body", "$7::pg_catalog.int4")
-					   " AND c.keep_body OPERATOR(pg_catalog.=) $8::pg_catalog.bool"
-					   " AND c.retain OPERATOR(pg_catalog.=) $9::pg_catalog.interval"
-					   " AND c.on_conflict OPERATOR(pg_catalog.=) $10"
-					   " AND c.on_no_rule OPERATOR(pg_catalog.=) $11",
-					   lengthof(values), values) == 0)
+		!channel_is(values, &wanted))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("channel \"%s\" already exists with other settings", name),
 				 errhint("Change it with notify_channel_set().")));
+	AtEOXact_GUC(true, nestlevel);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
 
-/* Reads a channel and keeps others from changing it.  Raises 42704. */
+/*
+ * Reads the rule of a channel; NULL is that of raw.  Raises 42704 where it is
+ * gone, if it is needed.
+ */
 static void
-lock_channel(const char *name, Wanted *wanted)
+read_rule(const char *id, bool needed, Wanted *wanted)
 {
-	HeapTuple	row;
-	TupleDesc	desc;
 	bool		isnull;
-	Datum		ignore;
 
-	if (nclaim_own_run("SELECT COALESCE(r.mode, 'raw'), COALESCE(r.ignore, '{}'::pg_catalog.text[]),"
-					   " ok_status, ok_body, fail_status, fail_body, max_body, keep_body, retain,"
-					   " on_conflict, on_no_rule"
-					   " FROM @.notify_channel AS c LEFT JOIN @.notify_digest_rule AS r"
-					   " ON r.id OPERATOR(pg_catalog.=) c.digest_rule"
-					   " WHERE c.channel OPERATOR(pg_catalog.=) $1 FOR UPDATE OF c",
+	wanted->mode = NCLAIM_RAW;
+	wanted->nignore = 0;
+	wanted->ignore = NULL;
+	if (id == NULL)
+		return;
+	if (nclaim_own_run("SELECT r.mode, r.ignore FROM @.notify_digest_rule AS r"
+					   " WHERE r.id OPERATOR(pg_catalog.=) $1::pg_catalog.int8",
+					   1, &id) == 0)
+	{
+		if (!needed)
+			return;
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("digest rule %s does not exist", id),
+				 errhint("Pass the channel another digest.")));
+	}
+	if (!nclaim_mode_find(nclaim_own_text(SPI_tuptable, 0, 1), &wanted->mode))
+		elog(ERROR, "unrecognized digest mode");
+	set_ignore(wanted,
+			   DatumGetArrayTypePCopy(SPI_getbinval(SPI_tuptable->vals[0],
+													SPI_tuptable->tupdesc, 2, &isnull)));
+}
+
+/*
+ * Reads a channel and keeps others from changing it.  The rule is read by a
+ * command of its own: joined to a row that was waited for, it would be that of
+ * the row's old state.  Raises 42704.
+ */
+static void
+lock_channel(const char *name, bool rule_needed, Wanted *wanted)
+{
+	if (nclaim_own_run("SELECT c.digest_rule, c.ok_status, c.ok_body, c.fail_status, c.fail_body, c.max_body,"
+					   " c.keep_body, c.retain, c.on_conflict, c.on_no_rule"
+					   " FROM @.notify_channel AS c"
+					   " WHERE c.channel OPERATOR(pg_catalog.=) $1 FOR UPDATE",
 					   1, &name) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -323,14 +382,9 @@ lock_channel(const char *name, Wanted *wanted)
 				 errmsg("channel \"%s\" has no settings of its own", name) :
 				 errmsg("channel \"%s\" does not exist", name),
 				 errhint("Declare it with notify_channel_add().")));
-	row = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	if (!nclaim_mode_find(SPI_getvalue(row, desc, 1), &wanted->mode))
-		elog(ERROR, "unrecognized digest mode");
-	ignore = SPI_getbinval(row, desc, 2, &isnull);
-	set_ignore(wanted, DatumGetArrayTypePCopy(ignore));
 	for (int i = 0; i < NCLAIM_SETTINGS; i++)
-		wanted->settings[i] = SPI_getvalue(row, desc, 3 + i);
+		wanted->settings[i] = nclaim_own_text(SPI_tuptable, 0, 2 + i);
+	read_rule(nclaim_own_text(SPI_tuptable, 0, 1), rule_needed, wanted);
 }
 
 /*
@@ -343,10 +397,9 @@ notify_claim_channel_set(PG_FUNCTION_ARGS)
 	char	   *preset = nclaim_optional_text_arg(fcinfo, 1);
 	Wanted		wanted;
 	const char *values[2 + NCLAIM_SETTINGS];
+	int			nestlevel = begin(fcinfo);
 
-	nclaim_begin(fcinfo);
-	require_extension_owner();
-	lock_channel(name, &wanted);
+	lock_channel(name, preset == NULL && PG_ARGISNULL(2), &wanted);
 	if (preset != NULL)
 		set_preset(&wanted, nclaim_preset_find(preset));
 	set_digest(fcinfo, &wanted);
@@ -355,26 +408,58 @@ notify_claim_channel_set(PG_FUNCTION_ARGS)
 	nclaim_own_run("UPDATE @.notify_channel SET (" COLUMNS ") = ROW(" SETTINGS ")"
 				   " WHERE channel OPERATOR(pg_catalog.=) $1",
 				   lengthof(values), values);
+	AtEOXact_GUC(true, nestlevel);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
 
-/*
- * Raises 2BP01 for a channel that claims or open reviews would be left without.
- * Nobody may be inserting one meanwhile: it waits for them.
- */
+/* Raises 2BP01 where the channel has a claim with a higher number. */
 static void
-check_unused(const char *name)
+check_no_claims(const char *name, int64 number)
 {
-	Datum		value = CStringGetTextDatum(name);
+	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(number)};
 
-	nclaim_own_run("LOCK TABLE @.notify_claim, @.notify_review IN SHARE MODE", 0, NULL);
-	if (nclaim_own_execute(NCLAIM_FIND_CHANNEL_CLAIM, &value, NULL,
+	if (nclaim_own_execute(NCLAIM_FIND_CHANNEL_CLAIM, values, NULL,
+						   GetLatestSnapshot()) > 0 ||
+		nclaim_own_execute(NCLAIM_FIND_CHANNEL_REVIEW, values, NULL,
 						   GetLatestSnapshot()) > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop channel \"%s\": it has claims or open reviews", name),
 				 errhint("A channel can be dropped when its claims have been deleted and its reviews decided.")));
+}
+
+/* The number that the last claim got. */
+static int64
+last_number(void)
+{
+	bool		isnull;
+
+	nclaim_own_run("SELECT s.last_value FROM @.notify_claim_id_seq AS s", 0, NULL);
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+									   SPI_tuptable->tupdesc, 1, &isnull));
+}
+
+/*
+ * Raises 2BP01 for a channel that claims or open reviews would be left without,
+ * and keeps it from getting some until the transaction ends.
+ *
+ * Looking through all claims takes time, and whoever makes a claim of any channel
+ * would have to wait meanwhile.  So the lock is taken twice, for a moment: the
+ * first time to know a number up to which all claims are decided, the second
+ * time for those with a higher one.
+ */
+static void
+check_unused(const char *name)
+{
+	int64		decided;
+
+	nclaim_channel_lock(true);
+	decided = last_number();
+	nclaim_channel_unlock();
+	check_no_claims(name, 0);
+	nclaim_channel_lock(true);
+	check_no_claims(name, decided);
 }
 
 /*
@@ -386,14 +471,14 @@ notify_claim_channel_drop(PG_FUNCTION_ARGS)
 {
 	const char *name = nclaim_text_arg(fcinfo, 0, "channel");
 	Wanted		wanted;
+	int			nestlevel = begin(fcinfo);
 
-	nclaim_begin(fcinfo);
-	require_extension_owner();
-	lock_channel(name, &wanted);
+	lock_channel(name, false, &wanted);
 	if (strcmp(name, NCLAIM_DEFAULT_CHANNEL) != 0)
 		check_unused(name);
 	nclaim_own_run("DELETE FROM @.notify_channel WHERE channel OPERATOR(pg_catalog.=) $1",
 				   1, &name);
+	AtEOXact_GUC(true, nestlevel);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

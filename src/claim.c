@@ -11,9 +11,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
-#include "miscadmin.h"
-#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
@@ -21,9 +18,6 @@
 
 #include "compat.h"
 #include "notify_claim.h"
-
-/* Beside 1 and 2, which are those of pg_advisory_lock(). */
-#define KEY_LOCK_KIND	3
 
 /* What of a stored claim the comparison and the answer need. */
 typedef struct StoredClaim
@@ -145,65 +139,78 @@ was_refused(const NClaimNotice *notice, const StoredClaim *claim,
 
 /*
  * The review that the notice's content goes to, or 0 where it is what was
- * claimed, or a person decided that it counts as that.
+ * claimed, or a person decided that it counts as that; NCLAIM_NO_CLAIM where
+ * the claim is gone.
  */
 static int64
 find_conflict(const NClaimNotice *notice, const StoredClaim *claim)
 {
 	NClaimDigest digest;
 	NClaimConflict conflict;
+	bool		same_order = nclaim_claim_same_order(notice, claim->order_no);
 
-	if (notice->allowed)
-		return 0;
 	nclaim_notice_digest(notice, claim->rule, &digest);
-	if (nclaim_digest_same(&claim->digest, &digest) &&
-		nclaim_claim_same_order(notice, claim->order_no))
+	if (same_order && nclaim_digest_same(&claim->digest, &digest))
 		return 0;
 	if (was_refused(notice, claim, &digest))
 		return 0;
 	conflict.claim = claim->id;
 	conflict.rule = claim->rule;
-	conflict.order_no = claim->order_no;
+	conflict.order_no = same_order ? claim->order_no : notice->order_no;
 	conflict.payload_hash = claim->digest.hex;
 	conflict.digest = &digest;
 	return nclaim_review_conflict(notice, &conflict);
 }
 
+static void
+answer_replay(const StoredClaim *claim, NClaimAnswer *answer)
+{
+	answer->success = true;
+	answer->outcome = claim->outcome;
+	answer->result = claim->result;
+	answer->replayed = true;
+}
+
+static void
+answer_conflict(const NClaimNotice *notice, const StoredClaim *claim,
+				int64 review, NClaimAnswer *answer)
+{
+	NClaimJson	json = {0};
+
+	nclaim_json_open(&json);
+	nclaim_json_number(&json, "conflict", review);
+	nclaim_json_value(&json, "first", claim->result);
+	answer->success = notice->settings->ack_conflict;
+	answer->outcome = "CONFLICT";
+	answer->result = nclaim_json_close(&json);
+}
+
 /*
  * Answers the notice from its claim, if there is one that this transaction can
  * see: with the first answer where content and order number are the same, or
- * else as a conflict, which is put on record.  Returns false where there is no
- * claim.
+ * else as a conflict, which is put on record.  A notice that a person allowed
+ * is not compared.  Returns false where there is no claim.
  */
 bool
 nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 {
 	StoredClaim claim;
-	NClaimJson	json = {0};
 	int64		review;
 
-	if (!read_claim(notice, &claim))
-		return false;
+	do
+	{
+		if (!read_claim(notice, &claim))
+			return false;
+		review = notice->allowed ? 0 : find_conflict(notice, &claim);
+	} while (review == NCLAIM_NO_CLAIM);
 
 	answer->seen = true;
 	answer->first_seen = claim.created_at;
 	answer->claim = claim.id;
-	review = find_conflict(notice, &claim);
 	if (review == 0)
-	{
-		answer->success = true;
-		answer->outcome = claim.outcome;
-		answer->result = claim.result;
-		answer->replayed = true;
-		return true;
-	}
-
-	nclaim_json_open(&json);
-	nclaim_json_number(&json, "conflict", review);
-	nclaim_json_value(&json, "first", claim.result);
-	answer->success = notice->settings->ack_conflict;
-	answer->outcome = "CONFLICT";
-	answer->result = nclaim_json_close(&json);
+		answer_replay(&claim, answer);
+	else
+		answer_conflict(notice, &claim, review, answer);
 	return true;
 }
 
@@ -215,25 +222,6 @@ bool
 nclaim_claim_is_invisible(const NClaimNotice *notice)
 {
 	return IsolationUsesXactSnapshot() && find_claim(notice, GetLatestSnapshot());
-}
-
-/*
- * Keeps other deliveries of the key waiting here until the transaction ends, for
- * an event without an order row to lock.  The lock is an advisory one of a kind
- * that no SQL function takes.  Raises 55P03 after lock_timeout.
- */
-void
-nclaim_claim_lock_key(const NClaimNotice *notice)
-{
-	LOCKTAG		tag;
-	uint64		hash = hash_bytes_extended((const unsigned char *) notice->channel,
-										   strlen(notice->channel), 0);
-
-	hash = hash_bytes_extended((const unsigned char *) notice->biz_key,
-							   strlen(notice->biz_key), hash);
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (hash >> 32), (uint32) hash,
-						 KEY_LOCK_KIND);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 /* Keeps what the first delivery brought, for whoever has to compare with it. */
@@ -257,7 +245,8 @@ keep_body(const NClaimNotice *notice, int64 claim)
  * Inserts the claim, with its body where the channel keeps that, and fills in
  * its id.  Returns false where another transaction has committed one under the
  * key; waits for one that has not decided yet, under lock_timeout.  Raises
- * 40001 where the other claim is invisible to the transaction's snapshot.
+ * 40001 where the other claim is invisible to the transaction's snapshot, and
+ * 42704 where the channel was dropped meanwhile.
  */
 bool
 nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
@@ -278,6 +267,7 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 	char		nulls[11];
 	bool		isnull;
 
+	nclaim_channel_hold(notice->channel);
 	memset(nulls, ' ', sizeof(nulls));
 	if (notice->rule->id == 0)
 		nulls[4] = 'n';

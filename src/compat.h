@@ -41,6 +41,7 @@ nclaim_json_lexer(const char *bytes, size_t length)
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
 #include "fmgr.h"
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -140,6 +141,16 @@ nclaim_owns_table(Oid relid, Oid role)
 	return object_ownercheck(RelationRelationId, relid, role);
 #else
 	return pg_class_ownercheck(relid, role);
+#endif
+}
+
+static inline bool
+nclaim_may_execute(Oid function, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, role, ACL_EXECUTE) == ACLCHECK_OK;
 #endif
 }
 

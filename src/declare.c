@@ -35,8 +35,9 @@ PG_FUNCTION_INFO_V1(notify_claim_event_set);
 PG_FUNCTION_INFO_V1(notify_claim_event_drop);
 PG_FUNCTION_INFO_V1(notify_claim_definition_changed);
 
-static void
-require_table_owner(Oid relid)
+/* Raises 42501 unless the user owns the table. */
+void
+nclaim_require_table_owner(Oid relid)
 {
 	if (!nclaim_owns_table(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
@@ -46,8 +47,8 @@ require_table_owner(Oid relid)
 static void
 require_machine_owner(const NClaimMachine *machine)
 {
-	require_table_owner(OidIsValid(machine->relid) ? machine->relid :
-						nclaim_extension_claim_table());
+	nclaim_require_table_owner(OidIsValid(machine->relid) ? machine->relid :
+							   nclaim_extension_claim_table());
 }
 
 /* Finds a machine that the user may change.  Raises 42704 or 42501. */
@@ -127,7 +128,7 @@ owned_event(const char *event_type)
 	if (event->machine != NULL)
 		require_machine_owner(event->machine);
 	else
-		require_table_owner(nclaim_extension_claim_table());
+		nclaim_require_table_owner(nclaim_extension_claim_table());
 	return event;
 }
 
@@ -167,7 +168,7 @@ require_usable_table(Oid relid, const char *order_column,
 	NClaimProblem problem = {0};
 	NClaimOrderTable table;
 
-	require_table_owner(relid);
+	nclaim_require_table_owner(relid);
 	nclaim_order_describe(&table, relid, order_column, status_column,
 						  &problem);
 	nclaim_problem_raise(&problem);
@@ -396,7 +397,7 @@ notify_claim_event_add(PG_FUNCTION_ARGS)
 	if (event.machine != NULL)
 		nclaim_lock_machine(event.machine);
 	else
-		require_table_owner(nclaim_extension_claim_table());
+		nclaim_require_table_owner(nclaim_extension_claim_table());
 	if (!nclaim_event_insert(&event) && !event_is(&event))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),

@@ -21,13 +21,6 @@
 
 #include "notify_claim.h"
 
-/* Column n of row i of what was read, or NULL; in the current context. */
-static char *
-text_of(SPITupleTable *rows, uint64 i, int n)
-{
-	return SPI_getvalue(rows->vals[i], rows->tupdesc, n);
-}
-
 /* The event in row i of FIND_EVENT or FIND_EVENTS. */
 static NClaimEvent *
 make_event(NClaimMachine *machine, SPITupleTable *rows, uint64 i)
@@ -35,11 +28,11 @@ make_event(NClaimMachine *machine, SPITupleTable *rows, uint64 i)
 	NClaimEvent *event = palloc0(sizeof(NClaimEvent));
 
 	event->machine = machine;
-	event->event_type = text_of(rows, i, 2);
-	event->message_type = text_of(rows, i, 3);
-	event->skip_early = strcmp(text_of(rows, i, 4), "skip") == 0;
-	event->check.function = text_of(rows, i, 5);
-	event->action.function = text_of(rows, i, 6);
+	event->event_type = nclaim_own_text(rows, i, 2);
+	event->message_type = nclaim_own_text(rows, i, 3);
+	event->skip_early = strcmp(nclaim_own_text(rows, i, 4), "skip") == 0;
+	event->check.function = nclaim_own_text(rows, i, 5);
+	event->action.function = nclaim_own_text(rows, i, 6);
 	return event;
 }
 
@@ -82,10 +75,10 @@ read_parts(NClaimDefinition *definition, Snapshot snapshot)
 	{
 		NClaimStep *step = palloc(sizeof(NClaimStep));
 
-		step->event_type = text_of(rows, i, 1);
-		step->from_status = text_of(rows, i, 2);
-		step->to_status = text_of(rows, i, 3);
-		step->message_type = text_of(rows, i, 4);
+		step->event_type = nclaim_own_text(rows, i, 1);
+		step->from_status = nclaim_own_text(rows, i, 2);
+		step->to_status = nclaim_own_text(rows, i, 3);
+		step->message_type = nclaim_own_text(rows, i, 4);
 		definition->steps = lappend(definition->steps, step);
 	}
 	SPI_freetuptable(rows);
@@ -106,9 +99,9 @@ read_machine(NClaimDefinition *definition, const char *name, Snapshot snapshot,
 	machine->name = pstrdup(name);
 	*declared = DatumGetObjectId(SPI_getbinval(rows->vals[0], rows->tupdesc, 1,
 											   &isnull));
-	machine->table_name = text_of(rows, 0, 2);
-	machine->order_column = text_of(rows, 0, 3);
-	machine->status_column = text_of(rows, 0, 4);
+	machine->table_name = nclaim_own_text(rows, 0, 2);
+	machine->order_column = nclaim_own_text(rows, 0, 3);
+	machine->status_column = nclaim_own_text(rows, 0, 4);
 	SPI_freetuptable(rows);
 
 	definition->machine = machine;
@@ -144,7 +137,7 @@ read_event(NClaimDefinition *definition, const char *event_type, Snapshot snapsh
 	if (read_rows(definition, NCLAIM_FIND_EVENT, event_type, snapshot) == 0)
 		return false;
 	rows = SPI_tuptable;
-	machine = text_of(rows, 0, 1);
+	machine = nclaim_own_text(rows, 0, 1);
 	if (machine != NULL && read_machine(definition, machine, snapshot, declared))
 		return true;
 	if (machine != NULL)

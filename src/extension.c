@@ -77,9 +77,12 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 	},
 	[NCLAIM_FIND_CHANNEL_CLAIM] = {
 		"SELECT 1 FROM @.notify_claim AS c WHERE c.channel OPERATOR(pg_catalog.=) $1"
-		" UNION ALL SELECT 1 FROM @.notify_review AS r WHERE r.channel OPERATOR(pg_catalog.=) $1"
-		" AND r.state::pg_catalog.text OPERATOR(pg_catalog.=) 'OPEN'::pg_catalog.text"
-		" LIMIT 1",
+		" AND c.id OPERATOR(pg_catalog.>) $2 LIMIT 1",
+		2, {VARCHAROID, INT8OID}
+	},
+	[NCLAIM_FIND_CHANNEL_REVIEW] = {
+		"SELECT 1 FROM @.notify_review AS r WHERE r.channel OPERATOR(pg_catalog.=) $1"
+		" AND " IS_STATE("OPEN") " LIMIT 1",
 		1, {VARCHAROID}
 	},
 	[NCLAIM_FIND_RULE] = {
@@ -109,8 +112,18 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 	},
 	[NCLAIM_FIND_REVIEW] = {
 		"SELECT r.kind, r.state, r.channel, r.biz_key, r.order_no, r.digest_rule, r.digest_mode,"
-		" r.payload_hash, r.raw_body, r.data, r.reason, r.variants, r.claim, r.resolved_by, r.first_hash"
+		" r.payload_hash, r.raw_body, r.data, r.reason, r.variants"
 		" FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1",
+		1, {INT8OID}
+	},
+	[NCLAIM_FIND_HOLDER] = {
+		"SELECT r.xmax FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1"
+		" AND " IS_STATE("OPEN"),
+		1, {INT8OID}
+	},
+	[NCLAIM_LOCK_REVIEW] = {
+		"SELECT 1 FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1"
+		" AND " IS_STATE("OPEN") " FOR NO KEY UPDATE SKIP LOCKED",
 		1, {INT8OID}
 	},
 	[NCLAIM_FIND_CONFLICT] = {
@@ -138,9 +151,8 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"INSERT INTO @.notify_review AS r (kind, channel, biz_key, claim, order_no, digest_rule,"
 		" digest_mode, first_hash, payload_hash, raw_body, data, reason, first_seen, last_seen)"
 		" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13"
-		" WHERE $4 IS NOT NULL OR NOT EXISTS"
-		" (SELECT 1 FROM @.notify_claim AS c WHERE c.biz_key OPERATOR(pg_catalog.=) $3"
-		" AND c.channel OPERATOR(pg_catalog.=) $2)"
+		" WHERE COALESCE($4, 0) OPERATOR(pg_catalog.=) COALESCE((SELECT c.id FROM @.notify_claim AS c"
+		" WHERE c.biz_key OPERATOR(pg_catalog.=) $3 AND c.channel OPERATOR(pg_catalog.=) $2), 0)"
 		" ON CONFLICT DO NOTHING RETURNING r.id",
 		13, {VARCHAROID, VARCHAROID, VARCHAROID, INT8OID, VARCHAROID, INT8OID, VARCHAROID,
 		BPCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}
@@ -171,11 +183,11 @@ static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
 	},
 	/* An open conflict with a claim of the key that exists no longer. */
 	[NCLAIM_OVERTAKE_CONFLICT] = {
-		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $4"
+		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
 		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
 		" AND " IS_KIND("PAYLOAD_CONFLICT") " AND " IS_STATE("OPEN")
-		" AND r.claim OPERATOR(pg_catalog.<>) $3",
-		4, {VARCHAROID, VARCHAROID, INT8OID, TIMESTAMPTZOID}
+		" AND NOT EXISTS (SELECT 1 FROM @.notify_claim AS c WHERE c.id OPERATOR(pg_catalog.=) r.claim)",
+		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
 	},
 	[NCLAIM_OVERTAKE_REFUSAL] = {
 		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
@@ -318,6 +330,13 @@ nclaim_extension_claim_table(void)
 	return own.claim;
 }
 
+/* OID of the table of channels. */
+Oid
+nclaim_extension_channel_table(void)
+{
+	return own.channel;
+}
+
 /*
  * Returns the statement with the extension's schema in place of each "@".
  */
@@ -416,4 +435,14 @@ nclaim_own_run(const char *sql, int nargs, const char *const *texts)
 	result = SPI_execute_with_args(nclaim_own_sql(sql), nargs, argtypes,
 								   values, nulls, false, 0);
 	return owner_leave(userid, sec_context, result);
+}
+
+/*
+ * A value of what a statement returned as text, or NULL, in the current memory
+ * context; columns are counted from 1.
+ */
+char *
+nclaim_own_text(SPITupleTable *rows, uint64 row, int column)
+{
+	return SPI_getvalue(rows->vals[row], rows->tupdesc, column);
 }

@@ -49,6 +49,7 @@ read_notice(FunctionCallInfo fcinfo, bool body_is_text, NClaimNotice *notice)
 		nclaim_require_arg(fcinfo, i, names[i]);
 
 	memset(notice, 0, sizeof(*notice));
+	INSTR_TIME_SET_CURRENT(notice->start);
 	notice->event_type = nclaim_text_arg(fcinfo, 1, names[1]);
 	notice->biz_key = make_key(nclaim_text_arg(fcinfo, 0, names[0]),
 							   notice->event_type);

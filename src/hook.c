@@ -16,6 +16,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "parser/parse_func.h"
 #include "utils/builtins.h"
@@ -74,7 +75,8 @@ find_with_arguments(const char *name)
  * Returns the qualified name under which a function is stored that takes
  * (order_no text, event_type text, raw_body bytea) and returns result_type; it
  * may be given with or without the types of its arguments.  Raises 42883 where
- * the search_path finds none, 42P13 or 42809 for a wrong one.
+ * the search_path finds none, 42P13 or 42809 for a wrong one, and 0A000 for a
+ * temporary one.
  */
 char *
 nclaim_hook_name(const char *name, Oid result_type)
@@ -83,6 +85,11 @@ nclaim_hook_name(const char *name, Oid result_type)
 		LookupFuncName(nclaim_name_list(name), NARGS, arg_types, false);
 
 	check_function(function, name, result_type);
+	if (isAnyTempNamespace(get_func_namespace(function)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("function %s is temporary", name),
+				 errdetail("Other sessions could not call it.")));
 	return quote_qualified_identifier(get_namespace_name(get_func_namespace(function)),
 									  get_func_name(function));
 }
@@ -115,11 +122,14 @@ call(NClaimHook *hook, Oid result_type, const NClaimNotice *notice,
 		nclaim_notice_body(notice)
 	};
 	char	   *name = pstrdup(hook->function);
+	Oid			function = LookupFuncName(nclaim_name_list(name), NARGS, arg_types,
+										  false);
 	int			result;
 
-	check_function(LookupFuncName(nclaim_name_list(name), NARGS,
-								  arg_types, false),
-				   name, result_type);
+	check_function(function, name, result_type);
+	/* The executor asks only for what the planner has not inlined. */
+	if (!nclaim_may_execute(function, GetUserId()))
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(function));
 	if (hook->plan.spi == NULL)
 	{
 		Oid			argtypes[NARGS];
@@ -132,7 +142,8 @@ call(NClaimHook *hook, Oid result_type, const NClaimNotice *notice,
 	if (result != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "call of function %s failed: %s", name,
 			 SPI_result_code_string(result));
-	AtEOXact_GUC(true, nestlevel);
+	/* What the function has set goes with what was set for it. */
+	AtEOXact_GUC(false, nestlevel);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/ilist.h"
+#include "portability/instr_time.h"
 #include "utils/jsonb.h"
 #include "utils/snapshot.h"
 #include "utils/timestamp.h"
@@ -53,12 +54,15 @@ typedef enum NClaimOwnStatement
 	NCLAIM_INSERT_MESSAGE,
 	NCLAIM_FIND_CHANNEL,
 	NCLAIM_FIND_CHANNEL_CLAIM,
+	NCLAIM_FIND_CHANNEL_REVIEW,
 	NCLAIM_FIND_RULE,
 	NCLAIM_FIND_EVENT,
 	NCLAIM_FIND_EVENTS,
 	NCLAIM_FIND_MACHINE,
 	NCLAIM_FIND_TRANSITIONS,
 	NCLAIM_FIND_REVIEW,
+	NCLAIM_FIND_HOLDER,
+	NCLAIM_LOCK_REVIEW,
 	NCLAIM_FIND_CONFLICT,
 	NCLAIM_FIND_REFUSAL,
 	NCLAIM_FIND_REFUSED,
@@ -76,11 +80,13 @@ extern void nclaim_extension_init(void);
 extern void nclaim_begin(FunctionCallInfo fcinfo);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
+extern Oid	nclaim_extension_channel_table(void);
 extern char *nclaim_own_sql(const char *sql);
 extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 								 const char *nulls, Snapshot snapshot);
 extern uint64 nclaim_own_run(const char *sql, int nargs,
 							 const char *const *texts);
+extern char *nclaim_own_text(SPITupleTable *rows, uint64 row, int column);
 
 /* Condition that a column equals a parameter, null being a value too. */
 #define NCLAIM_SAME(column, param) \
@@ -143,6 +149,9 @@ typedef struct NClaimChannel
 
 extern void nclaim_channel_invalidate(void);
 extern const NClaimChannel *nclaim_channel_find(const char *name);
+extern void nclaim_channel_lock(bool exclusive);
+extern void nclaim_channel_unlock(void);
+extern void nclaim_channel_hold(const char *name);
 extern void nclaim_channel_check_body(const NClaimChannel *channel,
 									  const char *name, int length);
 
@@ -367,6 +376,7 @@ typedef struct NClaimMachine
 	char	   *status_column;
 	Oid			relid;			/* the table meant, or InvalidOid */
 	Oid			named;			/* table of that name, or InvalidOid */
+	bool		by_name;		/* the table declared is gone */
 	NClaimProblem problem;		/* why the order table cannot be used */
 	NClaimOrderTable table;
 	NClaimGraph *graph;			/* NULL until the machine is ready */
@@ -442,6 +452,7 @@ typedef struct NClaimEventSettings
 	const char *action_function;
 } NClaimEventSettings;
 
+extern void nclaim_require_table_owner(Oid relid);
 extern NClaimMachine *nclaim_owned_machine(const char *name);
 extern void nclaim_lock_machine(const char *name);
 extern bool nclaim_event_insert(const NClaimEventSettings *event);
@@ -465,6 +476,7 @@ typedef struct NClaimNotice
 	Jsonb	   *data;			/* or NULL */
 	const NClaimRule *rule;
 	NClaimDigest digest;		/* of the body under the rule */
+	instr_time	start;			/* of the call */
 	bool		allowed;		/* by a person: nothing is checked or compared */
 } NClaimNotice;
 
@@ -497,7 +509,6 @@ extern void nclaim_notice_digest(const NClaimNotice *notice, int64 id,
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
 								NClaimAnswer *answer);
 extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
-extern void nclaim_claim_lock_key(const NClaimNotice *notice);
 extern bool nclaim_claim_insert(const NClaimNotice *notice,
 								NClaimClaim *claim);
 extern bool nclaim_claim_same_order(const NClaimNotice *notice,
@@ -510,10 +521,14 @@ typedef struct NClaimConflict
 {
 	int64		claim;
 	int64		rule;			/* 0: none */
-	const char *order_no;
+	const char *order_no;		/* of the notice, as the claim spells it if it
+								 * can */
 	const char *payload_hash;
 	const NClaimDigest *digest; /* of the notice, under the claim's rule */
 } NClaimConflict;
+
+/* The claim is gone. */
+#define NCLAIM_NO_CLAIM		(-1)
 
 extern int64 nclaim_review_conflict(const NClaimNotice *notice,
 									const NClaimConflict *conflict);
@@ -522,6 +537,10 @@ extern bool nclaim_review_refused(const NClaimNotice *notice, int64 claim,
 extern bool nclaim_review_refuse(const NClaimNotice *notice,
 								 const char *order_no, const char *reason);
 extern void nclaim_review_overtaken(const NClaimNotice *notice);
+
+/* in review_wait.c */
+
+extern bool nclaim_review_lock(int64 review, instr_time start);
 
 /* in outbox.c */
 
@@ -562,6 +581,7 @@ extern void nclaim_check_order_no(const char *order_no);
 /* in process.c */
 
 extern int	nclaim_limit_waits(void);
+extern long nclaim_time_left(instr_time start);
 extern void nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer);
 
 #endif							/* NOTIFY_CLAIM_H */

@@ -18,9 +18,9 @@
 
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -98,6 +98,8 @@ answer_no_rule(const NClaimNotice *notice, NClaimAnswer *answer)
 {
 	if (probe_again(notice, answer))
 		return ANSWERED;
+	if (notice->settings->ack_no_rule)
+		PreventCommandIfReadOnly("handle_notify");
 	answer_with(answer, notice->settings->ack_no_rule, "NO_RULE", NULL);
 	if (nclaim_log_due("no rule", notice->channel, notice->event_type))
 		ereport(LOG_SERVER_ONLY,
@@ -210,8 +212,6 @@ process_event(const NClaimNotice *notice, NClaimEvent *event,
 	NClaimMessage message = {NULL, event->message_type, NULL, NULL};
 	Progress	progress;
 
-	if (event->check.function != NULL)
-		nclaim_claim_lock_key(notice);
 	if (!check_passes(notice, &event->check, notice->order_no, answer, &progress))
 		return progress;
 	if (!write_claim(notice, notice->order_no, "APPLIED",
@@ -349,8 +349,8 @@ process_order(const NClaimNotice *notice, NClaimOrderTable *table,
  * passed.  By the monotonic clock: the deadline does not move with the time of
  * day.
  */
-static long
-time_left(instr_time start)
+long
+nclaim_time_left(instr_time start)
 {
 	instr_time	spent;
 
@@ -363,7 +363,7 @@ time_left(instr_time start)
 static void
 wait_for_order(long sleep_us, instr_time start)
 {
-	long		left_us = Max(time_left(start), 0);
+	long		left_us = Max(nclaim_time_left(start), 0);
 	double		jitter = 0.75 + 0.5 * pg_prng_double(&pg_global_prng_state);
 
 	sleep_us = Min((long) (sleep_us * jitter), left_us);
@@ -407,11 +407,9 @@ nclaim_limit_waits(void)
 void
 nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 {
-	instr_time	start;
 	long		sleep_us = MIN_SLEEP_US;
 	int			lost = 0;
 
-	INSTR_TIME_SET_CURRENT(start);
 	memset(answer, 0, sizeof(*answer));
 	while (!nclaim_claim_answer(notice, answer))
 	{
@@ -424,13 +422,13 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 			progress = process_event(notice, event, answer);
 		else
 			progress = process_order(notice, &event->machine->table,
-									 time_left(start) <= 0, answer);
+									 nclaim_time_left(notice->start) <= 0, answer);
 
 		if (progress == ANSWERED)
 			return;
 		if (progress == HELD)
 		{
-			wait_for_order(sleep_us, start);
+			wait_for_order(sleep_us, notice->start);
 			sleep_us = Min(2 * sleep_us, MAX_SLEEP_US);
 		}
 		else if (++lost >= MAX_LOST_RACES)

@@ -45,6 +45,7 @@ nclaim_resolve_table(NClaimMachine *machine, Oid declared)
 
 	machine->named = nclaim_table_by_name(machine->table_name);
 	machine->relid = relname != NULL ? declared : machine->named;
+	machine->by_name = relname == NULL;
 	if (!OidIsValid(machine->relid))
 	{
 		problem->sqlerrcode = ERRCODE_UNDEFINED_TABLE;

@@ -48,6 +48,7 @@ text_or_null(const char *text, char *null)
 }
 
 static void
+pg_attribute_noreturn()
 raise_keeps_changing(void)
 {
 	ereport(ERROR,
@@ -83,7 +84,10 @@ note_variant(int64 review, const Delivery *delivery)
 	return nclaim_own_execute(NCLAIM_INSERT_VARIANT, values, NULL, InvalidSnapshot) == 1;
 }
 
-/* Counts the delivery; returns false where the review is open no longer. */
+/*
+ * Counts the delivery; returns false where the review is open no longer.  Its row
+ * is waited for until the call's deadline.
+ */
 static bool
 count_delivery(int64 review, const Delivery *delivery)
 {
@@ -99,6 +103,8 @@ count_delivery(int64 review, const Delivery *delivery)
 		TimestampTzGetDatum(delivery->at)
 	};
 
+	if (!nclaim_review_lock(review, delivery->notice->start))
+		return false;
 	memset(nulls, ' ', sizeof(nulls));
 	if (delivery->notice->data == NULL)
 		nulls[5] = 'n';
@@ -130,8 +136,8 @@ log_alarm(int64 review, const Delivery *delivery)
 }
 
 /*
- * Opens a review and alarms.  Returns its id, or 0 where there is an open one
- * or, without a claim given, one of the key exists by now.
+ * Opens a review and alarms.  Returns its id, or 0 where there is an open one or
+ * the key's claim is not the one given, or none, by now.
  */
 static int64
 open_review(const Delivery *delivery)
@@ -155,6 +161,7 @@ open_review(const Delivery *delivery)
 	};
 	int64		review;
 
+	nclaim_channel_hold(notice->channel);
 	memset(nulls, ' ', sizeof(nulls));
 	if (delivery->claim == 0)
 		nulls[3] = 'n';
@@ -175,44 +182,60 @@ open_review(const Delivery *delivery)
 
 /*
  * Finds the claim's review of conflicting content.  Returns 0 where there is
- * none; *dismissed says whether a person decided it.
+ * none; *state says what became of it.
  */
 static int64
-find_conflict(int64 claim, bool *dismissed)
+find_conflict(int64 claim, char **state)
 {
 	Datum		value = Int64GetDatum(claim);
 
-	*dismissed = false;
 	if (nclaim_own_execute(NCLAIM_FIND_CONFLICT, &value, NULL, InvalidSnapshot) == 0)
 	{
 		SPI_freetuptable(SPI_tuptable);
 		return 0;
 	}
-	*dismissed = strcmp(SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2),
-						"OPEN") != 0;
+	*state = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2);
 	return returned_id();
 }
 
 /* Closes an open conflict with an earlier claim of the key, now deleted. */
 static void
-overtake_conflict(const NClaimNotice *notice, int64 claim, TimestampTz at)
+overtake_conflict(const Delivery *delivery)
 {
-	Datum		values[4] = {
-		CStringGetTextDatum(notice->biz_key),
-		CStringGetTextDatum(notice->channel),
-		Int64GetDatum(claim),
-		TimestampTzGetDatum(at)
+	Datum		values[3] = {
+		CStringGetTextDatum(delivery->notice->biz_key),
+		CStringGetTextDatum(delivery->notice->channel),
+		TimestampTzGetDatum(delivery->at)
 	};
 
 	nclaim_own_execute(NCLAIM_OVERTAKE_CONFLICT, values, NULL, InvalidSnapshot);
 }
 
+/* Has the key another claim by now, or none? */
+static bool
+claim_is_gone(const Delivery *delivery)
+{
+	Datum		values[2] = {
+		CStringGetTextDatum(delivery->notice->biz_key),
+		CStringGetTextDatum(delivery->notice->channel)
+	};
+	bool		isnull;
+	bool		gone = nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL,
+										  InvalidSnapshot) == 0 ||
+		DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+									SPI_tuptable->tupdesc, 7, &isnull)) != delivery->claim;
+
+	SPI_freetuptable(SPI_tuptable);
+	return gone;
+}
+
 /*
- * Records content that conflicts with a claim.  Returns the review's id, or 0
- * where a person has decided that other content under this key counts as the
- * claim's: nothing is written then.  Raises 40001 where the review keeps
- * changing or its row is invisible to the transaction's snapshot, 55P03 after
- * waiting for lock_timeout.
+ * Records content that conflicts with a claim, and closes a refusal of the key
+ * that was left open beside it.  Returns the review's id, or 0 where a person
+ * has decided that other content under this key counts as the claim's: nothing
+ * is written then; NCLAIM_NO_CLAIM where the claim is gone.  Raises 40001 where
+ * the review keeps changing or its row is invisible to the transaction's
+ * snapshot, 55P03 after waiting for the busy timeout.
  */
 int64
 nclaim_review_conflict(const NClaimNotice *notice, const NClaimConflict *conflict)
@@ -223,26 +246,30 @@ nclaim_review_conflict(const NClaimNotice *notice, const NClaimConflict *conflic
 		.claim = conflict->claim,
 		.rule = conflict->rule,
 		.digest = conflict->digest,
-		.order_no = notice->order_no,
+		.order_no = conflict->order_no,
 		.first_hash = conflict->payload_hash,
 		.at = GetCurrentTimestamp(),
 	};
 
 	for (int i = 0; i < MAX_LOST_RACES; i++)
 	{
-		bool		dismissed;
-		int64		review = find_conflict(conflict->claim, &dismissed);
+		char	   *state = NULL;
+		int64		review = find_conflict(conflict->claim, &state);
 
-		if (dismissed)
+		if (review != 0 && strcmp(state, "DISMISSED") == 0)
 			return 0;
 		if (review != 0 && count_delivery(review, &delivery))
 			return review;
 		if (review == 0 && (review = open_review(&delivery)) != 0)
+		{
+			nclaim_review_overtaken(notice);
 			return review;
-		overtake_conflict(notice, conflict->claim, delivery.at);
+		}
+		if (claim_is_gone(&delivery))
+			return NCLAIM_NO_CLAIM;
+		overtake_conflict(&delivery);
 	}
 	raise_keeps_changing();
-	return 0;
 }
 
 /*

@@ -12,10 +12,13 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -33,6 +36,8 @@ typedef struct Review
 	char	   *reason;
 	char	   *payload_hash;
 	int64		variants;
+	bool		any_content;	/* the decision is not about the last one
+								 * alone */
 	NClaimRule	rule;
 	NClaimNotice notice;
 } Review;
@@ -46,12 +51,6 @@ int64_of(SPITupleTable *rows, int n)
 	return isnull ? 0 : DatumGetInt64(value);
 }
 
-static char *
-text_of(SPITupleTable *rows, int n)
-{
-	return SPI_getvalue(rows->vals[0], rows->tupdesc, n);
-}
-
 /* The notification of the review as it was delivered last. */
 static void
 read_notice(Review *review, SPITupleTable *rows)
@@ -62,23 +61,37 @@ read_notice(Review *review, SPITupleTable *rows)
 	bool		isnull;
 
 	memset(notice, 0, sizeof(*notice));
-	notice->channel = text_of(rows, 3);
-	notice->biz_key = text_of(rows, 4);
+	INSTR_TIME_SET_CURRENT(notice->start);
+	notice->channel = nclaim_own_text(rows, 0, 3);
+	notice->biz_key = nclaim_own_text(rows, 0, 4);
 	notice->event_type = strrchr(notice->biz_key, ':') + 1;
-	notice->order_no = text_of(rows, 5);
+	notice->order_no = nclaim_own_text(rows, 0, 5);
 	body = DatumGetByteaPCopy(SPI_getbinval(rows->vals[0], rows->tupdesc, 9, &isnull));
 	notice->body = VARDATA(body);
 	notice->length = VARSIZE(body) - VARHDRSZ;
 	value = SPI_getbinval(rows->vals[0], rows->tupdesc, 10, &isnull);
 	notice->data = isnull ? NULL : DatumGetJsonbPCopy(value);
-	if (!nclaim_mode_find(text_of(rows, 7), &notice->digest.mode))
+	if (!nclaim_mode_find(nclaim_own_text(rows, 0, 7), &notice->digest.mode))
 		elog(ERROR, "unrecognized digest mode");
 	strlcpy(notice->digest.hex, review->payload_hash, sizeof(notice->digest.hex));
 	notice->rule = &review->rule;
 	notice->allowed = true;
 }
 
-/* Reads a review.  Raises 42704 where there is none. */
+static void
+pg_attribute_noreturn()
+raise_not_serializable(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/*
+ * Reads a review.  Raises 42704 where there is none, 40001 where it is newer
+ * than the transaction's snapshot.
+ */
 static void
 read_review(int64 id, Review *review)
 {
@@ -86,15 +99,21 @@ read_review(int64 id, Review *review)
 	SPITupleTable *rows;
 
 	if (nclaim_own_execute(NCLAIM_FIND_REVIEW, &value, NULL, InvalidSnapshot) == 0)
+	{
+		if (IsolationUsesXactSnapshot() &&
+			nclaim_own_execute(NCLAIM_FIND_REVIEW, &value, NULL, GetLatestSnapshot()) > 0)
+			raise_not_serializable();
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("review " INT64_FORMAT " does not exist", id)));
+	}
 	rows = SPI_tuptable;
 	review->id = id;
-	review->kind = text_of(rows, 1);
-	review->state = text_of(rows, 2);
-	review->payload_hash = text_of(rows, 8);
-	review->reason = text_of(rows, 11);
+	review->any_content = false;
+	review->kind = nclaim_own_text(rows, 0, 1);
+	review->state = nclaim_own_text(rows, 0, 2);
+	review->payload_hash = nclaim_own_text(rows, 0, 8);
+	review->reason = nclaim_own_text(rows, 0, 11);
 	review->variants = int64_of(rows, 12);
 	read_notice(review, rows);
 	nclaim_rule_read(int64_of(rows, 6), &review->rule);
@@ -121,30 +140,33 @@ raise_decided(int64 id, const char *state)
 
 /*
  * Closes the review and records who decided what.  Raises 55000 where somebody
- * else closed it, or, for a refusal, another content came since it was read.
+ * else closed it, or another content came since it was read that the decision
+ * is not about; 55P03 where its row is held for too long.
  */
 static void
 close_review(const Review *review, const char *state, const char *verb,
 			 const char *note, int64 claim)
 {
-	bool		refusal = strcmp(review->kind, "CHECK_REFUSED") == 0;
 	const char *values[] = {
 		psprintf(INT64_FORMAT, review->id), state,
 		GetUserNameFromId(GetUserId(), false), note,
 		claim == 0 ? NULL : psprintf(INT64_FORMAT, claim),
-		refusal ? review->payload_hash : NULL, verb,
-		nclaim_mode_name(review->notice.digest.mode), review->notice.order_no
+		verb, review->any_content ? NULL : review->payload_hash,
+		nclaim_mode_name(review->notice.digest.mode), review->notice.order_no,
+		psprintf(INT64_FORMAT, review->variants)
 	};
 	Review		now;
 
-	if (nclaim_own_run("UPDATE @.notify_review AS r SET state = $2, resolved_by = $3,"
+	if (!nclaim_review_lock(review->id, review->notice.start) ||
+		nclaim_own_run("UPDATE @.notify_review AS r SET state = $2, resolved_by = $3,"
 					   " resolved_at = pg_catalog.clock_timestamp(), note = $4,"
 					   " claim = COALESCE($5::pg_catalog.int8, r.claim)"
 					   " WHERE r.id OPERATOR(pg_catalog.=) $1::pg_catalog.int8"
 					   " AND r.state OPERATOR(pg_catalog.=) 'OPEN'"
-					   " AND ($6 IS NULL OR (r.payload_hash OPERATOR(pg_catalog.=) $6"
+					   " AND ($7 IS NULL OR (r.payload_hash OPERATOR(pg_catalog.=) $7"
 					   " AND r.digest_mode OPERATOR(pg_catalog.=) $8"
-					   " AND r.order_no OPERATOR(pg_catalog.=) $9))",
+					   " AND r.order_no OPERATOR(pg_catalog.=) $9"
+					   " AND r.variants OPERATOR(pg_catalog.=) $10::pg_catalog.int8))",
 					   lengthof(values), values) == 0)
 	{
 		read_review(review->id, &now);
@@ -153,21 +175,21 @@ close_review(const Review *review, const char *state, const char *verb,
 		raise_other_content(review->id);
 	}
 	nclaim_own_run("INSERT INTO @.notify_decision (claim, review, verb, who, at, note)"
-				   " SELECT r.claim, r.id, $7, $3, r.resolved_at, $4 FROM @.notify_review AS r"
+				   " SELECT r.claim, r.id, $6, $3, r.resolved_at, $4 FROM @.notify_review AS r"
 				   " WHERE r.id OPERATOR(pg_catalog.=) $1::pg_catalog.int8",
 				   lengthof(values), values);
 }
 
 /*
- * The key was claimed while its refusal was open: nothing is left to decide.
- * Returns the claim's outcome.
+ * The key was claimed while its refusal was open: nothing is left to decide, and
+ * nothing was done.
  */
 static const char *
 overtaken(const Review *review, const char *verb, const char *note,
 		  const NClaimAnswer *answer)
 {
-	close_review(review, "OVERTAKEN", verb, note, 0);
-	return answer->outcome;
+	close_review(review, "OVERTAKEN", verb, note, answer->claim);
+	return "OVERTAKEN";
 }
 
 /*
@@ -194,35 +216,62 @@ dismiss_refusal(const Review *review, const char *note)
 		return claim.outcome;
 	}
 	if (!nclaim_claim_answer(&review->notice, &answer))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errhint("The transaction might succeed if retried.")));
+		raise_not_serializable();
 	return overtaken(review, "DISMISS", note, &answer);
 }
 
 /*
+ * Becomes the owner of the event's order table, whose triggers, functions and
+ * policies find names in pg_catalog and the table's schema alone: who decides
+ * must not choose what the owner runs.  Raises 55000 where the table declared is
+ * gone, and another one has its name.
+ */
+static void
+become_owner(const NClaimMachine *machine)
+{
+	Oid			userid;
+	int			sec_context;
+	HeapTuple	tuple;
+	Form_pg_class form;
+
+	if (machine->by_name && machine->problem.sqlerrcode == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("order table of machine \"%s\" is not the one that it was declared for",
+						machine->name),
+				 errhint("Confirm the table of that name with notify_machine_set().")));
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(machine->relid));
+	if (!HeapTupleIsValid(tuple))
+		return;					/* which whoever uses it will say */
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	(void) set_config_option("search_path",
+							 psprintf("pg_catalog, %s, pg_temp",
+									  quote_identifier(get_namespace_name(form->relnamespace))),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	GetUserIdAndSecContext(&userid, &sec_context);
+	SetUserIdAndSecContext(form->relowner,
+						   sec_context | SECURITY_LOCAL_USERID_CHANGE);
+	ReleaseSysCache(tuple);
+}
+
+/*
  * Processes the notice on the order as the owner of its table: who decides needs
- * no rights on it.
+ * no rights on it.  What is set meanwhile is not kept.
  */
 static void
 process_as_owner(const NClaimNotice *notice, NClaimAnswer *answer)
 {
+	int			nestlevel = NewGUCNestLevel();
 	NClaimEvent *event = nclaim_event_find(notice->event_type);
 	Oid			userid;
 	int			sec_context;
-	HeapTuple	tuple = event == NULL || event->machine == NULL ? NULL :
-		SearchSysCache1(RELOID, ObjectIdGetDatum(event->machine->relid));
 
 	GetUserIdAndSecContext(&userid, &sec_context);
-	if (HeapTupleIsValid(tuple))
-	{
-		SetUserIdAndSecContext(((Form_pg_class) GETSTRUCT(tuple))->relowner,
-							   sec_context | SECURITY_LOCAL_USERID_CHANGE);
-		ReleaseSysCache(tuple);
-	}
+	if (event != NULL && event->machine != NULL)
+		become_owner(event->machine);
 	nclaim_process(notice, answer);
 	SetUserIdAndSecContext(userid, sec_context);
+	AtEOXact_GUC(false, nestlevel);
 }
 
 /*
@@ -292,7 +341,7 @@ resolve_refusal(Review *review, bool allow, const char *note,
 }
 
 static const char *
-resolve_conflict(const Review *review, bool allow, const char *note,
+resolve_conflict(Review *review, bool allow, const char *note,
 				 const char *payload_hash)
 {
 	if (allow)
@@ -303,14 +352,15 @@ resolve_conflict(const Review *review, bool allow, const char *note,
 				 errdetail("The first content under the key was processed."),
 				 errhint("DISMISS it, and correct the order where that is needed.")));
 	check_content(review, allow, payload_hash);
+	review->any_content = payload_hash == NULL;
 	close_review(review, "DISMISSED", "DISMISS", note, 0);
 	return "DISMISSED";
 }
 
 /*
  * notify_review_resolve(id, verdict, note, payload_hash).  Returns DISMISSED
- * for a conflict, for a refusal the outcome that repeats get from now on, or
- * one that leaves the review open.  Raises 42704 for an unknown review, 55000
+ * for a conflict; for a refusal the outcome that repeats get from now on, one
+ * that leaves the review open, or OVERTAKEN where the key was claimed meanwhile.  Raises 42704 for an unknown review, 55000
  * for one that is closed or about other content, 55P03 after waiting for the
  * busy timeout.
  */

@@ -13,6 +13,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #include "compat.h"
 #include "notify_claim.h"
@@ -20,6 +21,10 @@
 PG_FUNCTION_INFO_V1(notify_claim_digest_bytea);
 PG_FUNCTION_INFO_V1(notify_claim_digest_text);
 PG_FUNCTION_INFO_V1(notify_claim_review_diff);
+
+/* A body with more to show than this is shown as a whole. */
+#define MAX_MEMBERS		10000
+#define MAX_SIZE		((Size) 16 * 1024 * 1024)
 
 /* One side of a comparison: the members of a body, sorted. */
 typedef struct Side
@@ -30,6 +35,7 @@ typedef struct Side
 	NClaimDigest digest;
 	int			nmembers;
 	int			max;
+	Size		size;			/* bytes of all members */
 	struct Member *members;
 } Side;
 
@@ -43,9 +49,14 @@ typedef struct Member
 static char *
 hex_text(const char *bytes, int length)
 {
-	char	   *hex = palloc(2 * (Size) length + 3);
+	char	   *hex;
 	uint64		end;
 
+	if (length > MaxAllocSize / 2 - 3)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("body of %d bytes is too long to be shown", length)));
+	hex = palloc(2 * (Size) length + 3);
 	strcpy(hex, "\\x");
 	end = 2 + hex_encode(bytes, length, hex + 2);
 	hex[end] = '\0';
@@ -135,6 +146,16 @@ add_member(void *arg, const char *path, size_t path_length,
 {
 	Side	   *side = arg;
 
+	/*
+	 * A body could be made whose paths are longer than itself many times
+	 * over.
+	 */
+	side->size += path_length + value_length;
+	if (side->size > MAX_SIZE || side->nmembers == MAX_MEMBERS)
+	{
+		side->size = MAX_SIZE + 1;
+		return;
+	}
 	if (side->nmembers == side->max)
 	{
 		side->max = Max(64, 2 * side->max);
@@ -160,6 +181,8 @@ compare_members(const void *a, const void *b)
 static void
 list_members(Side *side, NClaimMode mode)
 {
+	side->nmembers = 0;
+	side->size = 0;
 	if (side->body == NULL)
 		return;
 	if (mode == NCLAIM_RAW)
@@ -230,12 +253,6 @@ put_differences(ReturnSetInfo *result, Side *first, Side *last)
 	}
 }
 
-static char *
-text_of(SPITupleTable *rows, int n)
-{
-	return SPI_getvalue(rows->vals[0], rows->tupdesc, n);
-}
-
 /* Takes a body from column n of the row, digested under the rule. */
 static void
 read_side(Side *side, SPITupleTable *rows, int n, const NClaimRule *rule)
@@ -261,9 +278,9 @@ read_side(Side *side, SPITupleTable *rows, int n, const NClaimRule *rule)
 static void
 put_diff(ReturnSetInfo *result, SPITupleTable *rows)
 {
-	bool		conflict = strcmp(text_of(rows, 1), "PAYLOAD_CONFLICT") == 0;
-	char	   *first_order = text_of(rows, 2);
-	char	   *last_order = text_of(rows, 3);
+	bool		conflict = strcmp(nclaim_own_text(rows, 0, 1), "PAYLOAD_CONFLICT") == 0;
+	char	   *first_order = nclaim_own_text(rows, 0, 2);
+	char	   *last_order = nclaim_own_text(rows, 0, 3);
 	bool		isnull;
 	Datum		rule_id = SPI_getbinval(rows->vals[0], rows->tupdesc, 4, &isnull);
 	NClaimRule	rule;
@@ -278,8 +295,8 @@ put_diff(ReturnSetInfo *result, SPITupleTable *rows)
 		put_row(result, "(order number)", first_order, last_order);
 	if (conflict && first.body == NULL)
 	{
-		if (strcmp(text_of(rows, 7), text_of(rows, 8)) != 0)
-			put_row(result, "(digest)", text_of(rows, 7), text_of(rows, 8));
+		if (strcmp(nclaim_own_text(rows, 0, 7), nclaim_own_text(rows, 0, 8)) != 0)
+			put_row(result, "(digest)", nclaim_own_text(rows, 0, 7), nclaim_own_text(rows, 0, 8));
 		ereport(NOTICE,
 				(errmsg("the first body was not kept"),
 				 errhint("Switch keep_body on with notify_channel_set(), for notifications to come.")));
@@ -289,6 +306,11 @@ put_diff(ReturnSetInfo *result, SPITupleTable *rows)
 		first.digest.mode = last.digest.mode = NCLAIM_RAW;
 	list_members(&first, first.digest.mode);
 	list_members(&last, last.digest.mode);
+	if (first.size > MAX_SIZE || last.size > MAX_SIZE)
+	{
+		list_members(&first, NCLAIM_RAW);
+		list_members(&last, NCLAIM_RAW);
+	}
 	put_differences(result, &first, &last);
 }
 

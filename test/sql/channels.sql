@@ -152,6 +152,10 @@ SELECT attempt($$INSERT INTO notify_digest_rule (mode, ignore) VALUES ('raw', '{
 SELECT attempt($$SELECT notify_rule_is_immutable()$$);
 -- and shared: the same digest twice is one rule
 SELECT mode, ignore, count(*) FROM notify_digest_rule GROUP BY 1, 2 HAVING count(*) > 1;
+-- where two sessions made the same one at once there are two, which are alike
+INSERT INTO notify_digest_rule (mode, ignore) SELECT mode, ignore FROM notify_digest_rule WHERE mode = 'xml' AND ignore = '{nonce_str,sign}';
+UPDATE notify_channel SET digest_rule = (SELECT max(id) FROM notify_digest_rule) WHERE channel = 'wechat_v2';
+SELECT attempt($$SELECT notify_channel_add('wechat_v2', preset => 'wechat_v2')$$);
 -- one that is gone is an error where it is needed, never a pass
 ALTER TABLE notify_digest_rule DISABLE TRIGGER USER;
 BEGIN;

@@ -61,6 +61,8 @@ SELECT attempt($$SELECT notify_event_set('PAY', check_function => 'shop.check_am
 SELECT attempt($$SELECT notify_event_set('PAY', check_function => 'shop.two(text, text)')$$);
 SELECT attempt($$SELECT notify_event_set('PAY', check_function => 'shop.nothing(text)')$$);
 SELECT attempt($$SELECT notify_event_add('x', check_function => 'shop.nothing')$$);
+CREATE FUNCTION pg_temp.check_it(text, text, bytea) RETURNS text LANGUAGE sql AS 'SELECT NULL';
+SELECT attempt($$SELECT notify_event_set('PAY', check_function => 'pg_temp.check_it')$$);
 SELECT event_type, check_function, action_function FROM notify_event ORDER BY event_type;
 -- with an event
 SELECT attempt($$SELECT notify_event_add('REFUND', machine => 'orders', action_function => 'shop.log')$$);
@@ -70,7 +72,7 @@ SELECT attempt($$SELECT notify_event_add('audit', check_function => 'shop.check_
 SELECT attempt($$SELECT notify_event_add('audit', check_function => 'shop.check_amount')$$);
 SELECT attempt($$SELECT notify_event_add('audit', check_function => 'shop.check_amount', action_function => 'shop.log')$$);
 
--- case 20: numbers are compared as numbers
+-- case 20: numbers are compared as numbers; case 51: the action raises a version column
 SELECT status, outcome, result, replayed, first_seen, ack_status FROM handle_notify('T1', 'PAY', '1', '{"amount": "1.00", "currency": "EUR"}');
 SELECT outcome, result FROM handle_notify('T1', 'PAY', '1', '{"amount": "10.00", "currency": "USD"}');
 SELECT status, amount, paid_at, version FROM shop.orders WHERE order_no = 1;
@@ -214,6 +216,25 @@ REVOKE EXECUTE ON FUNCTION shop.who FROM PUBLIC;
 SET ROLE regress_notify_hook;
 SELECT attempt($$SELECT result FROM handle_notify('Z1', 'PAY', '11', 'x')$$);
 RESET ROLE;
+-- also one that the planner inlines, in a plan that another user made
+CREATE FUNCTION shop.inlined(text, text, bytea) RETURNS text STABLE LANGUAGE sql AS $$ SELECT $1 || ' inlined' $$;
+REVOKE EXECUTE ON FUNCTION shop.inlined FROM PUBLIC;
+SELECT notify_event_set('PAY', check_function => 'shop.inlined');
+SELECT attempt($$SELECT result FROM handle_notify('Z1', 'PAY', '11', 'x')$$);
+SET ROLE regress_notify_hook;
+SELECT attempt($$SELECT result FROM handle_notify('Z1', 'PAY', '11', 'x')$$);
+RESET ROLE;
+-- what a function sets goes with it
+CREATE FUNCTION shop.sets(text, text, bytea) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	SET search_path = shop;
+	SET lock_timeout = '1h';
+	SET application_name = 'set by a check';
+	RETURN current_setting('application_name');
+END $$;
+SELECT notify_event_set('PAY', check_function => 'shop.sets');
+SELECT attempt($$SELECT result FROM handle_notify('Z1', 'PAY', '11', 'x')$$);
+SELECT name, setting FROM pg_settings WHERE name IN ('search_path', 'lock_timeout', 'application_name') AND setting IN ('shop', '3600000', 'set by a check');
 GRANT EXECUTE ON FUNCTION shop.who TO regress_notify_hook;
 REVOKE USAGE ON SCHEMA shop FROM regress_notify_hook;
 SELECT notify_event_set('push', check_function => 'shop.who');

@@ -35,6 +35,9 @@ SELECT outcome FROM handle_notify('T1', 'PAY', '1', '{"amount": 11.0}', 'json');
 SELECT outcome FROM handle_notify('T1', 'PAY', '1', '{"amount": 10', 'json');
 SELECT outcome FROM handle_notify('T1', 'PAY', '2', '{"amount": 10, "time": 1}', 'json');
 SELECT outcome, replayed FROM handle_notify('T1', 'PAY', '01', '{"amount": 10, "time": 1}', 'json');
+-- another spelling of the order is no other content
+SELECT outcome FROM handle_notify('T1', 'PAY', ' 01', '{"amount": 11}', 'json');
+SELECT outcome FROM handle_notify('T1', 'PAY', '2', '{"amount": 10}', 'json');
 \x
 TABLE review;
 \x
@@ -61,6 +64,11 @@ SELECT outcome FROM handle_notify('T1', 'PAY', '1', '\xff00'::bytea, 'json');
 SELECT * FROM notify_review_diff(1);
 SELECT attempt($$SELECT count(*) FROM notify_review_diff(0)$$);
 SELECT attempt($$SELECT count(*) FROM notify_review_diff(NULL)$$);
+-- paths can be made that are longer than the body many times over: it is shown as a whole then
+SELECT outcome FROM handle_notify('T1', 'PAY', '1', convert_to(repeat('{"' || repeat('n', 50) || '":', 100) || '[1' || repeat(',1', 9999) || ']' || repeat('}', 100), 'UTF8'), 'json');
+SELECT member, length(first) AS first, length(last) AS last FROM notify_review_diff(1);
+SELECT outcome FROM handle_notify('T1', 'PAY', '1', convert_to('[1' || repeat(',1', 10000) || ']', 'UTF8'), 'json');
+SELECT member, length(first) AS first, length(last) AS last FROM notify_review_diff(1);
 -- case 19: a refund under the payment's key
 SELECT outcome FROM handle_notify('A1', 'TRADE', '3', 'trade_no=1&total_amount=10.00&sign=x'::bytea, 'form');
 SELECT notify_event_add('TRADE');
@@ -228,6 +236,13 @@ CREATE FUNCTION theirs.refuse(text, text, bytea) RETURNS text LANGUAGE sql AS $$
 CREATE FUNCTION theirs.act(text, text, bytea) RETURNS void LANGUAGE sql AS
 	$$ UPDATE theirs.orders SET status = status || ' by ' || current_user || ' ' || current_setting('search_path') WHERE order_no = 2 $$;
 INSERT INTO theirs.orders VALUES (1, 'NEW'), (2, 'act');
+-- a trigger whose names are not qualified finds those of the table's schema
+CREATE TABLE theirs.journal (who text, entry text);
+CREATE FUNCTION theirs.note(text) RETURNS text LANGUAGE sql AS $$ SELECT 'theirs ' || $1 $$;
+ALTER TABLE theirs.journal OWNER TO regress_notify_owner;
+CREATE FUNCTION theirs.journalize() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN INSERT INTO journal SELECT current_user, note(current_setting('search_path')); RETURN NULL; END $$;
+CREATE TRIGGER journalize AFTER UPDATE ON theirs.orders FOR EACH ROW WHEN (new.order_no = 1) EXECUTE FUNCTION theirs.journalize();
 SELECT notify_machine_add('theirs.orders', 'order_no', 'status', machine => 'theirs');
 SELECT notify_transition_add('THEIRS', 'NEW', 'DONE', machine => 'theirs');
 SELECT notify_event_set('THEIRS', check_function => 'theirs.refuse', action_function => 'theirs.act');
@@ -245,13 +260,31 @@ WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'notify_claim')
 SET ROLE regress_notify_reviewer;
 SELECT attempt($$SELECT * FROM theirs.orders$$);
 SELECT kind, reason FROM notify_review_open WHERE channel_txn_id LIKE 'Z%';
+-- what the reviewer plants is not found
+CREATE TEMP TABLE journal (who text, entry text);
+GRANT ALL ON journal TO PUBLIC;
+CREATE FUNCTION pg_temp.note(text) RETURNS text LANGUAGE sql AS $$ SELECT 'planted' $$;
+SET search_path = pg_temp, public;
 SELECT * FROM notify_review_diff((SELECT id FROM notify_review_open WHERE channel_txn_id = 'Z1'));
 SELECT notify_review_resolve(id, 'ALLOW', 'by me') FROM notify_review_open WHERE channel_txn_id = 'Z1';
 SELECT notify_review_resolve(id, 'DISMISS', 'by me') FROM notify_review_open WHERE channel_txn_id = 'Z2';
+SHOW search_path;
+SELECT count(*) FROM pg_temp.journal;
+RESET search_path;
 SELECT verb, who, note FROM notify_decision WHERE note = 'by me' ORDER BY id;
 SELECT attempt($$UPDATE notify_review SET state = 'OPEN'$$);
 RESET ROLE;
 SELECT * FROM theirs.orders ORDER BY 1;
+TABLE theirs.journal;
+-- a table that only has the name of the one that was declared
+INSERT INTO theirs.orders VALUES (3, 'NEW');
+SELECT outcome FROM handle_notify('Z3', 'THEIRS', '3', 'x');
+DROP TABLE theirs.orders;
+CREATE TABLE theirs.orders (order_no int PRIMARY KEY, status text);
+INSERT INTO theirs.orders VALUES (2, 'act'), (3, 'NEW');
+SELECT attempt($$SELECT notify_review_resolve(id, 'ALLOW', 'x') FROM notify_review WHERE biz_key = 'Z3:THEIRS'$$);
+SELECT notify_machine_set('theirs', 'theirs.orders');
+SELECT attempt($$SELECT notify_review_resolve(id, 'ALLOW', 'x') FROM notify_review WHERE biz_key = 'Z3:THEIRS'$$);
 SELECT biz_key, state, resolved_by FROM notify_review WHERE biz_key LIKE 'Z%' ORDER BY id;
 
 DROP SCHEMA theirs CASCADE;

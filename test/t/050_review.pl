@@ -88,7 +88,7 @@ $two->query(q{BEGIN; SELECT FROM biz_order WHERE order_no = '2' FOR UPDATE});
 $one->query(q{SET notify_claim.busy_timeout = '1ms'});
 my $allow = q{SELECT notify_review_resolve(id, 'ALLOW', 'go on') FROM notify_review_open};
 is($one->query($allow), 'BUSY', 'an order that is held');
-is($node->safe_psql('postgres', 'SELECT hits, state FROM notify_review WHERE id = 2'),
+is($node->safe_psql('postgres', q{SELECT hits, state FROM notify_review WHERE biz_key = 'T2:PAY'}),
 	'1|OPEN', 'leaves the review open');
 $one->query(q{SET notify_claim.busy_timeout = '60s'});
 $one->send($allow);

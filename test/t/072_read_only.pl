@@ -17,6 +17,7 @@ my $primary = start_node('primary', "max_prepared_transactions = 10\n",
 create_orders($primary);
 $primary->safe_psql('postgres', q{
 	INSERT INTO biz_order SELECT n::text, 'PENDING_PAY' FROM generate_series(1, 9) AS n;
+	SELECT notify_channel_add('lenient', on_no_rule => 'ack');
 	SELECT FROM handle_notify('T1', 'PAY', '1', '\x00'::bytea);
 	SELECT FROM handle_notify('T2', 'push', '1', '\x00'::bytea)});
 $primary->backup('backup');
@@ -54,6 +55,10 @@ sub reads_only
 			$session->query('ROLLBACK');
 		}
 		is($session->notify('N6', 'unheard of', '2'), 'NO_RULE', "$name: an undeclared event");
+		$session->query("BEGIN $level");
+		is( $session->query(q{SELECT outcome FROM handle_notify('N6', 'unheard of', '2', 'b', channel => 'lenient')}),
+			'ERROR 25006', "$name, $level: one that would be acknowledged");
+		$session->query('ROLLBACK');
 	}
 	return;
 }
