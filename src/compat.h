@@ -36,6 +36,13 @@ nclaim_json_lexer(const char *bytes, size_t length)
 #endif
 }
 
+/* At the beginning of a function that does not return. */
+#if PG_VERSION_NUM >= 180000
+#define NCLAIM_NORETURN pg_noreturn
+#else
+#define NCLAIM_NORETURN pg_attribute_noreturn()
+#endif
+
 #ifndef FRONTEND
 
 #include "catalog/namespace.h"

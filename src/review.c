@@ -21,6 +21,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "notify_claim.h"
 
 /* A row that is found, then lost: decided or deleted, over and over. */
@@ -47,8 +48,7 @@ text_or_null(const char *text, char *null)
 	return text == NULL ? (Datum) 0 : CStringGetTextDatum(text);
 }
 
-static void
-pg_attribute_noreturn()
+NCLAIM_NORETURN static void
 raise_keeps_changing(void)
 {
 	ereport(ERROR,

@@ -78,8 +78,7 @@ read_notice(Review *review, SPITupleTable *rows)
 	notice->allowed = true;
 }
 
-static void
-pg_attribute_noreturn()
+NCLAIM_NORETURN static void
 raise_not_serializable(void)
 {
 	ereport(ERROR,
