@@ -58,8 +58,10 @@ endif
 #   make demo LOG=file.jsonl SETUP=file.sql   replays your own log (head of test/demo)
 #   make bench-memory CALLS=100000            fewer calls (head of test/bench/memory)
 #   make bench-digest ROUNDS=400              more rounds (head of test/bench/digest)
+#   make bench-trigger ROUNDS=200             more rounds (head of test/bench/trigger)
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
-.PHONY: demo test test-matrix bench-memory bench-digest fuzz indent indent-check
+#   make histories HISTORIES=1000000          more of them (head of test/histories)
+.PHONY: demo test test-matrix bench-memory bench-digest bench-trigger fuzz histories indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
 test:
@@ -70,8 +72,12 @@ bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 bench-digest:
 	@exec $(top)test/bench/digest $${ROUNDS:+"$$ROUNDS"}
+bench-trigger:
+	@exec $(top)test/bench/trigger $${ROUNDS:+"$$ROUNDS"}
 fuzz:
 	@exec $(top)test/fuzz/run $(SECONDS)
+histories:
+	@exec $(top)test/histories $${HISTORIES:+"$$HISTORIES"}
 indent:
 	@$(top)test/indent
 indent-check:

@@ -36,7 +36,8 @@ CREATE TABLE @extschema@.notify_event (
 	event_type varchar(158) COLLATE "C" NOT NULL PRIMARY KEY,
 	machine varchar(64) COLLATE "C",
 	message_type varchar(255) COLLATE "C",
-	on_early varchar(16) COLLATE "C" NOT NULL DEFAULT 'retry',
+	on_early varchar(16) COLLATE "C" NOT NULL DEFAULT 'park',
+	park_for interval NOT NULL DEFAULT '35 days',
 	check_function text COLLATE "C",
 	action_function text COLLATE "C",
 	CONSTRAINT notify_event_name
@@ -47,14 +48,17 @@ CREATE TABLE @extschema@.notify_event (
 			   (machine IS NULL AND message_type::pg_catalog.text OPERATOR(pg_catalog.<>) ''::pg_catalog.text)),
 	CONSTRAINT notify_event_on_early
 		CHECK (on_early::pg_catalog.text OPERATOR(pg_catalog.=) ANY
-			   (ARRAY['retry', 'skip']::pg_catalog.text[]))
+			   (ARRAY['park', 'retry', 'skip']::pg_catalog.text[])),
+	CONSTRAINT notify_event_park_for
+		CHECK (park_for OPERATOR(pg_catalog.>) '0'::pg_catalog.interval)
 );
 COMMENT ON TABLE @extschema@.notify_event IS
 'Event types that handle_notify() accepts. Use notify_event_add(), notify_event_set() and notify_event_drop().';
 COMMENT ON COLUMN @extschema@.notify_event.event_type IS 'event type as passed to handle_notify(); never contains a colon';
 COMMENT ON COLUMN @extschema@.notify_event.machine IS 'machine whose transitions the event takes; NULL: deduplicate and publish only';
 COMMENT ON COLUMN @extschema@.notify_event.message_type IS 'type of the outbox message of an event without a machine; NULL writes none';
-COMMENT ON COLUMN @extschema@.notify_event.on_early IS 'what to do with an event that is not legal yet: retry (answer FAIL, keep nothing) or skip (acknowledge and record)';
+COMMENT ON COLUMN @extschema@.notify_event.on_early IS 'what to do with an event that is not legal yet: park (acknowledge, and apply it once it is legal), retry (answer FAIL, keep nothing) or skip (acknowledge and record)';
+COMMENT ON COLUMN @extschema@.notify_event.park_for IS 'how long an event stays parked before it is given up';
 COMMENT ON COLUMN @extschema@.notify_event.check_function IS 'function (order_no text, event_type text, raw_body bytea) that returns a reason to refuse a legal event, or null; NULL: none';
 COMMENT ON COLUMN @extschema@.notify_event.action_function IS 'function (order_no text, event_type text, raw_body bytea) that runs after an event was applied; NULL: none';
 
@@ -158,6 +162,8 @@ CREATE TABLE @extschema@.notify_claim (
 	CONSTRAINT uk_biz_key UNIQUE (biz_key, channel)
 );
 CREATE INDEX notify_claim_order_no_idx ON @extschema@.notify_claim (order_no);
+CREATE INDEX notify_claim_parked_idx ON @extschema@.notify_claim (order_no, id)
+	WHERE claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text;
 COMMENT ON TABLE @extschema@.notify_claim IS
 'One row per notification that was processed, with the answer that a repeat gets. Written by handle_notify() only; deleting a row makes the next delivery a first one.';
 COMMENT ON COLUMN @extschema@.notify_claim.id IS 'number of the claim';
@@ -167,13 +173,14 @@ COMMENT ON COLUMN @extschema@.notify_claim.order_no IS 'order number in the orde
 COMMENT ON COLUMN @extschema@.notify_claim.payload_hash IS 'SHA-256 of the first body''s canonical form, lower-case hexadecimal';
 COMMENT ON COLUMN @extschema@.notify_claim.digest_rule IS 'rule in notify_digest_rule that redeliveries are compared under; NULL: the bytes as they are (raw)';
 COMMENT ON COLUMN @extschema@.notify_claim.digest_mode IS 'mode that made the digest; raw under a rule of another mode: the body could not be read so';
-COMMENT ON COLUMN @extschema@.notify_claim.claim_state IS 'DONE; CLAIMED is never seen committed';
-COMMENT ON COLUMN @extschema@.notify_claim.outcome IS 'APPLIED, SKIPPED or REJECTED (a refusal that a person confirmed)';
+COMMENT ON COLUMN @extschema@.notify_claim.claim_state IS 'DONE, or PARKED while it waits to become legal; CLAIMED is never seen committed';
+COMMENT ON COLUMN @extschema@.notify_claim.outcome IS 'APPLIED, SKIPPED, PARKED, or REJECTED (refused when it was released, or a refusal that a person confirmed)';
 COMMENT ON COLUMN @extschema@.notify_claim.result_json IS 'result that the first delivery got and every repeat gets';
 COMMENT ON COLUMN @extschema@.notify_claim.message_id IS 'id of the outbox message; NULL: none was written';
 COMMENT ON COLUMN @extschema@.notify_claim.created_at IS 'when the first delivery was processed';
 COMMENT ON CONSTRAINT uk_biz_key ON @extschema@.notify_claim IS 'decides between two deliveries at the same instant';
 COMMENT ON INDEX @extschema@.notify_claim_order_no_idx IS 'finds everything on record about an order';
+COMMENT ON INDEX @extschema@.notify_claim_parked_idx IS 'finds what is parked for an order; nearly empty';
 
 CREATE TABLE @extschema@.notify_outbox (
 	seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -202,11 +209,11 @@ CREATE TABLE @extschema@.notify_body (
 	last_error text COLLATE "C"
 );
 COMMENT ON TABLE @extschema@.notify_body IS
-'First bodies of the claims whose channel keeps them (keep_body). Written by handle_notify() only.';
+'First bodies of the claims that are parked or whose channel keeps them (keep_body). Written by handle_notify() only.';
 COMMENT ON COLUMN @extschema@.notify_body.claim IS 'claim in notify_claim';
 COMMENT ON COLUMN @extschema@.notify_body.raw_body IS 'body of the first delivery, as it came';
 COMMENT ON COLUMN @extschema@.notify_body.data IS 'data that the first delivery brought for consumers';
-COMMENT ON COLUMN @extschema@.notify_body.attempts IS 'how often applying it was tried and failed';
+COMMENT ON COLUMN @extschema@.notify_body.attempts IS 'how often releasing the parked claim failed';
 COMMENT ON COLUMN @extschema@.notify_body.last_error IS 'error of the last of these attempts';
 
 CREATE TABLE @extschema@.notify_review (
@@ -233,7 +240,7 @@ CREATE TABLE @extschema@.notify_review (
 	note text COLLATE "C",
 	CONSTRAINT notify_review_kind
 		CHECK (kind::pg_catalog.text OPERATOR(pg_catalog.=) ANY
-			   (ARRAY['PAYLOAD_CONFLICT', 'CHECK_REFUSED']::pg_catalog.text[])),
+			   (ARRAY['PAYLOAD_CONFLICT', 'CHECK_REFUSED', 'PARKED_EXPIRED']::pg_catalog.text[])),
 	CONSTRAINT notify_review_state
 		CHECK (state::pg_catalog.text OPERATOR(pg_catalog.=) ANY
 			   (ARRAY['OPEN', 'DISMISSED', 'ALLOWED', 'OVERTAKEN']::pg_catalog.text[]))
@@ -244,13 +251,11 @@ CREATE UNIQUE INDEX notify_review_open_idx
 CREATE UNIQUE INDEX notify_review_conflict_idx
 	ON @extschema@.notify_review (claim)
 	WHERE kind::pg_catalog.text OPERATOR(pg_catalog.=) 'PAYLOAD_CONFLICT'::pg_catalog.text;
-CREATE UNIQUE INDEX notify_review_refusal_idx
-	ON @extschema@.notify_review (claim)
-	WHERE kind::pg_catalog.text OPERATOR(pg_catalog.=) 'CHECK_REFUSED'::pg_catalog.text;
+CREATE INDEX notify_review_claim_idx ON @extschema@.notify_review (claim);
 COMMENT ON TABLE @extschema@.notify_review IS
-'What a person has to decide: other content under a known key (PAYLOAD_CONFLICT), events that a check function refused (CHECK_REFUSED). Work through notify_review_open with notify_review_diff() and notify_review_resolve().';
+'What a person has to decide: other content under a known key (PAYLOAD_CONFLICT), events that a check function refused (CHECK_REFUSED), parked events that were given up (PARKED_EXPIRED). Work through notify_review_open with notify_review_diff() and notify_review_resolve().';
 COMMENT ON COLUMN @extschema@.notify_review.id IS 'number of the review';
-COMMENT ON COLUMN @extschema@.notify_review.kind IS 'PAYLOAD_CONFLICT or CHECK_REFUSED';
+COMMENT ON COLUMN @extschema@.notify_review.kind IS 'PAYLOAD_CONFLICT, CHECK_REFUSED or PARKED_EXPIRED';
 COMMENT ON COLUMN @extschema@.notify_review.channel IS 'channel that delivered the notification';
 COMMENT ON COLUMN @extschema@.notify_review.biz_key IS 'channel transaction id, a colon, event type';
 COMMENT ON COLUMN @extschema@.notify_review.claim IS 'claim that the content conflicts with, or that the decision made; NULL: none yet';
@@ -272,7 +277,7 @@ COMMENT ON COLUMN @extschema@.notify_review.resolved_at IS 'when it was decided 
 COMMENT ON COLUMN @extschema@.notify_review.note IS 'why it was decided so';
 COMMENT ON INDEX @extschema@.notify_review_open_idx IS 'one open review per channel, key and kind';
 COMMENT ON INDEX @extschema@.notify_review_conflict_idx IS 'one review of conflicting content per claim: its decision holds while the claim is kept';
-COMMENT ON INDEX @extschema@.notify_review_refusal_idx IS 'the refusal that was decided about a claim';
+COMMENT ON INDEX @extschema@.notify_review_claim_idx IS 'finds the reviews about a claim';
 
 CREATE TABLE @extschema@.notify_review_variant (
 	review bigint NOT NULL,
@@ -300,11 +305,11 @@ CREATE TABLE @extschema@.notify_decision (
 	note text COLLATE "C" NOT NULL
 );
 COMMENT ON TABLE @extschema@.notify_decision IS
-'What people decided about reviews, in their order. Written by notify_review_resolve().';
+'What people decided about reviews and claims, in their order. Written by notify_review_resolve(), notify_parked_close() and notify_reopen().';
 COMMENT ON COLUMN @extschema@.notify_decision.id IS 'number of the decision';
 COMMENT ON COLUMN @extschema@.notify_decision.claim IS 'claim that it is about or that it made; NULL: none';
-COMMENT ON COLUMN @extschema@.notify_decision.review IS 'review in notify_review that it closed';
-COMMENT ON COLUMN @extschema@.notify_decision.verb IS 'what was decided: DISMISS or ALLOW';
+COMMENT ON COLUMN @extschema@.notify_decision.review IS 'review in notify_review that it closed; NULL: none';
+COMMENT ON COLUMN @extschema@.notify_decision.verb IS 'what was decided: DISMISS, ALLOW, CLOSE or REOPEN';
 COMMENT ON COLUMN @extschema@.notify_decision.who IS 'role that decided';
 COMMENT ON COLUMN @extschema@.notify_decision.at IS 'when it was decided';
 COMMENT ON COLUMN @extschema@.notify_decision.note IS 'why it was decided so';
@@ -321,7 +326,7 @@ ORDER BY r.first_seen, r.id;
 COMMENT ON VIEW @extschema@.notify_review_open IS
 'Open reviews, oldest first. Look at one with notify_review_diff(id), decide it with notify_review_resolve(id, verdict, note).';
 COMMENT ON COLUMN @extschema@.notify_review_open.id IS 'number of the review';
-COMMENT ON COLUMN @extschema@.notify_review_open.kind IS 'PAYLOAD_CONFLICT: other content under a known key; CHECK_REFUSED: refused by the event''s check function';
+COMMENT ON COLUMN @extschema@.notify_review_open.kind IS 'PAYLOAD_CONFLICT: other content under a known key; CHECK_REFUSED: refused by the event''s check function; PARKED_EXPIRED: parked for too long';
 COMMENT ON COLUMN @extschema@.notify_review_open.channel IS 'channel that delivered the notification';
 COMMENT ON COLUMN @extschema@.notify_review_open.channel_txn_id IS 'channel''s transaction id';
 COMMENT ON COLUMN @extschema@.notify_review_open.event_type IS 'event type';
@@ -390,12 +395,12 @@ COMMENT ON FUNCTION @extschema@.handle_notify(text, text, text, text, text, json
 --
 
 CREATE FUNCTION @extschema@.notify_machine_add(
-	order_table regclass, order_column text, status_column text, machine text DEFAULT NULL)
+	order_table regclass, order_column text, status_column text, machine text DEFAULT NULL, attach boolean DEFAULT true)
 RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_machine_add'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.notify_machine_add(regclass, text, text, text) IS
-'Declares a state machine over an order table; it is named after the table unless a name is given. For the table''s owner.';
+COMMENT ON FUNCTION @extschema@.notify_machine_add(regclass, text, text, text, boolean) IS
+'Declares a state machine over an order table; it is named after the table unless a name is given. Attaches the trigger that releases parked events, unless attach is false. For the table''s owner.';
 
 CREATE FUNCTION @extschema@.notify_machine_set(
 	machine text, order_table regclass DEFAULT NULL, order_column text DEFAULT NULL, status_column text DEFAULT NULL)
@@ -403,7 +408,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_machine_set'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_machine_set(text, regclass, text, text) IS
-'Points a machine at another table or other columns, for instance after a rename; NULL leaves a setting as it is. For the owner of both tables.';
+'Points a machine at another table or other columns, for instance after a rename; NULL leaves a setting as it is. Applies what is parked and legal there. For the owner of both tables.';
 
 CREATE FUNCTION @extschema@.notify_machine_drop(machine text)
 RETURNS void
@@ -422,20 +427,20 @@ COMMENT ON FUNCTION @extschema@.notify_machine_check(text) IS
 
 CREATE FUNCTION @extschema@.notify_event_add(
 	event_type text, message_type text DEFAULT NULL, machine text DEFAULT NULL, on_early text DEFAULT NULL,
-	check_function text DEFAULT NULL, action_function text DEFAULT NULL)
+	check_function text DEFAULT NULL, action_function text DEFAULT NULL, park_for interval DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_event_add'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.notify_event_add(text, text, text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.notify_event_add(text, text, text, text, text, text, interval) IS
 'Declares an event type: without a machine it is only deduplicated and published as message_type. An event''s first transition declares it as well.';
 
 CREATE FUNCTION @extschema@.notify_event_set(
 	event_type text, message_type text DEFAULT NULL, on_early text DEFAULT NULL,
-	check_function text DEFAULT NULL, action_function text DEFAULT NULL)
+	check_function text DEFAULT NULL, action_function text DEFAULT NULL, park_for interval DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_event_set'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION @extschema@.notify_event_set(text, text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.notify_event_set(text, text, text, text, text, interval) IS
 'Changes an event''s settings; NULL leaves a setting as it is, an empty text removes the message_type or the function.';
 
 CREATE FUNCTION @extschema@.notify_event_drop(event_type text)
@@ -451,7 +456,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_transition_add'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_transition_add(text, text, text, text, text) IS
-'Declares a legal step. event_type NULL: a step that others make; from_status NULL: from any other status; to_status NULL: nothing changes, only the message is written.';
+'Declares a legal step. event_type NULL: a step that others make; from_status NULL: from any other status; to_status NULL: nothing changes, only the message is written. Applies what is parked and legal now, closes nothing.';
 
 CREATE FUNCTION @extschema@.notify_transition_drop(
 	event_type text, from_status text, to_status text, machine text DEFAULT NULL)
@@ -459,7 +464,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_transition_drop'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_transition_drop(text, text, text, text) IS
-'Drops the step that was declared with the same arguments.';
+'Drops the step that was declared with the same arguments. What is parked stays so until its order moves: run notify_unpark_all() once the transitions are complete.';
 
 --
 -- Channels
@@ -531,6 +536,86 @@ AS 'MODULE_PATHNAME', 'notify_claim_review_resolve'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_review_resolve(bigint, text, text, text) IS
 'Decides a review. DISMISS: the peer is answered SUCCESS from now on and nothing is done. ALLOW, of a refusal: the stored notification is processed now without its check; returns the outcome, and BUSY, EARLY, NO_ORDER and NO_RULE leave the review open. payload_hash: only if the last content is still that one.';
+
+--
+-- Parked events
+--
+
+CREATE FUNCTION @extschema@.notify_order_moved()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'notify_claim_order_moved'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_order_moved() IS
+'Trigger function of order tables: applies the parked events of an order that has moved. On a table of no machine it does nothing.';
+
+CREATE FUNCTION @extschema@.notify_unpark(order_no text, machine text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'notify_claim_unpark'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_unpark(text, text) IS
+'Applies the parked events of an order that have become legal, and closes those that are stale or have expired; returns how many were applied. For what the order table''s trigger did not see.';
+
+CREATE FUNCTION @extschema@.notify_unpark_all(max_orders integer DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'notify_claim_unpark_all'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_unpark_all(integer) IS
+'Does what notify_unpark() does for all orders with parked events, the longest parked first, or until something has changed for max_orders of them; passes over orders that another transaction holds.';
+
+CREATE FUNCTION @extschema@.notify_parked_close(claim bigint, note text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'notify_claim_parked_close'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_parked_close(bigint, text) IS
+'Gives a parked event up: it is answered SKIPPED from now on.';
+
+CREATE FUNCTION @extschema@.notify_reopen(
+	claim bigint, note text, raw_body bytea DEFAULT NULL, data jsonb DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'notify_claim_reopen'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_reopen(bigint, text, bytea, jsonb) IS
+'Processes a skipped event again, for instance after a transition was declared too late; returns the outcome. raw_body is needed where the first body was not kept and the event has a check or an action, or is parked again.';
+
+CREATE VIEW @extschema@.notify_parked AS
+SELECT c.id AS claim, c.channel,
+	   pg_catalog.regexp_replace(c.biz_key, ':[^:]*$', '') AS channel_txn_id,
+	   e.event_type, e.machine, c.order_no,
+	   (c.result_json OPERATOR(pg_catalog.->>) 'parked') COLLATE "C" AS parked_at,
+	   (SELECT pg_catalog.array_agg(t.from_status ORDER BY t.from_status)
+		FROM @extschema@.notify_transition AS t
+		WHERE t.machine OPERATOR(pg_catalog.=) e.machine
+		AND t.event_type OPERATOR(pg_catalog.=) e.event_type
+		AND t.from_status IS NOT NULL) AS awaits,
+	   s.since,
+	   pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) s.since AS age,
+	   s.since OPERATOR(pg_catalog.+) e.park_for AS expires,
+	   b.attempts, b.last_error
+FROM @extschema@.notify_claim AS c
+CROSS JOIN LATERAL (SELECT COALESCE(pg_catalog.max(d.at), c.created_at) AS since
+	FROM @extschema@.notify_decision AS d
+	WHERE d.claim OPERATOR(pg_catalog.=) c.id
+	AND d.verb::pg_catalog.text OPERATOR(pg_catalog.=) 'REOPEN'::pg_catalog.text) AS s
+LEFT JOIN @extschema@.notify_body AS b ON b.claim OPERATOR(pg_catalog.=) c.id
+LEFT JOIN @extschema@.notify_event AS e
+	ON e.event_type::pg_catalog.text OPERATOR(pg_catalog.=) pg_catalog.regexp_replace(c.biz_key, '^.*:', '')
+WHERE c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text
+ORDER BY c.id;
+COMMENT ON VIEW @extschema@.notify_parked IS
+'Events that came too early and wait for their order, the longest parked first.';
+COMMENT ON COLUMN @extschema@.notify_parked.claim IS 'claim in notify_claim, for notify_parked_close()';
+COMMENT ON COLUMN @extschema@.notify_parked.channel IS 'channel that delivered the notification';
+COMMENT ON COLUMN @extschema@.notify_parked.channel_txn_id IS 'channel''s transaction id';
+COMMENT ON COLUMN @extschema@.notify_parked.event_type IS 'event type';
+COMMENT ON COLUMN @extschema@.notify_parked.machine IS 'machine of the event';
+COMMENT ON COLUMN @extschema@.notify_parked.order_no IS 'order number';
+COMMENT ON COLUMN @extschema@.notify_parked.parked_at IS 'status of the order when the event came';
+COMMENT ON COLUMN @extschema@.notify_parked.awaits IS 'statuses in which the event is legal';
+COMMENT ON COLUMN @extschema@.notify_parked.since IS 'when the event came, or was last reopened';
+COMMENT ON COLUMN @extschema@.notify_parked.age IS 'how long it has been parked';
+COMMENT ON COLUMN @extschema@.notify_parked.expires IS 'when it is given up';
+COMMENT ON COLUMN @extschema@.notify_parked.attempts IS 'how often releasing it failed';
+COMMENT ON COLUMN @extschema@.notify_parked.last_error IS 'error of the last time';
 
 --
 -- Every session's cache hears of a change.  By row, and always: logical
@@ -625,14 +710,16 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_grant'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_grant(name, text) IS
-'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews. The order table''s own privileges are yours to grant.';
+'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews and parked events. The order table''s own privileges are yours to grant.';
 
+-- The trigger function of order tables stays executable by PUBLIC: who attaches a
+-- partition to one needs it.
 REVOKE ALL ON TABLE
 	@extschema@.notify_machine, @extschema@.notify_event, @extschema@.notify_transition,
 	@extschema@.notify_digest_rule, @extschema@.notify_channel,
 	@extschema@.notify_claim, @extschema@.notify_outbox, @extschema@.notify_body,
 	@extschema@.notify_review, @extschema@.notify_review_variant, @extschema@.notify_decision,
-	@extschema@.notify_review_open
+	@extschema@.notify_review_open, @extschema@.notify_parked
 FROM PUBLIC;
 REVOKE ALL ON SEQUENCE
 	@extschema@.notify_digest_rule_id_seq, @extschema@.notify_claim_id_seq, @extschema@.notify_outbox_seq_seq,
@@ -641,12 +728,12 @@ FROM PUBLIC;
 REVOKE ALL ON FUNCTION
 	@extschema@.handle_notify(text, text, text, bytea, text, jsonb),
 	@extschema@.handle_notify(text, text, text, text, text, jsonb),
-	@extschema@.notify_machine_add(regclass, text, text, text),
+	@extschema@.notify_machine_add(regclass, text, text, text, boolean),
 	@extschema@.notify_machine_set(text, regclass, text, text),
 	@extschema@.notify_machine_drop(text),
 	@extschema@.notify_machine_check(text),
-	@extschema@.notify_event_add(text, text, text, text, text, text),
-	@extschema@.notify_event_set(text, text, text, text, text),
+	@extschema@.notify_event_add(text, text, text, text, text, text, interval),
+	@extschema@.notify_event_set(text, text, text, text, text, interval),
 	@extschema@.notify_event_drop(text),
 	@extschema@.notify_transition_add(text, text, text, text, text),
 	@extschema@.notify_transition_drop(text, text, text, text),
@@ -655,6 +742,10 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_channel_drop(text),
 	@extschema@.notify_digest(text, bytea),
 	@extschema@.notify_digest(text, text),
+	@extschema@.notify_unpark(text, text),
+	@extschema@.notify_unpark_all(integer),
+	@extschema@.notify_parked_close(bigint, text),
+	@extschema@.notify_reopen(bigint, text, bytea, jsonb),
 	@extschema@.notify_review_diff(bigint),
 	@extschema@.notify_review_resolve(bigint, text, text, text),
 	@extschema@.notify_definition_changed(),

@@ -10,6 +10,8 @@
 #include "mb/pg_wchar.h"
 #include "parser/scansup.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
 
 #include "notify_claim.h"
 
@@ -58,6 +60,25 @@ nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text, int *length)
 		bytes = utf8;
 	}
 	return bytes;
+}
+
+/*
+ * Returns an interval argument as text, or NULL.  Raises 22023 for one that is
+ * not positive.
+ */
+char *
+nclaim_interval_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	Interval	zero = {0};
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	if (!DatumGetBool(DirectFunctionCall2(interval_gt, PG_GETARG_DATUM(n),
+										  IntervalPGetDatum(&zero))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be positive", name)));
+	return DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
 }
 
 /* The length of a text in characters. */

@@ -184,6 +184,20 @@ load(const char *name)
 const NClaimChannel *
 nclaim_channel_find(const char *name)
 {
+	const NClaimChannel *channel = nclaim_channel_known(name);
+
+	if (channel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("channel \"%s\" does not exist", name),
+				 errhint("Declare it with notify_channel_add().")));
+	return channel;
+}
+
+/* The same; NULL where there is none. */
+const NClaimChannel *
+nclaim_channel_known(const char *name)
+{
 	NClaimChannel *channel = NULL;
 
 	AcceptInvalidationMessages();
@@ -195,11 +209,6 @@ nclaim_channel_find(const char *name)
 		channel = entry != NULL && entry->channel->valid ? entry->channel :
 			load(name);
 	}
-	if (channel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("channel \"%s\" does not exist", name),
-				 errhint("Declare it with notify_channel_add().")));
 	return channel;
 }
 

@@ -14,11 +14,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "notify_claim.h"
 
@@ -179,19 +177,6 @@ setting_arg(FunctionCallInfo fcinfo, NClaimSetting setting)
 	return OidOutputFunctionCall(output, PG_GETARG_DATUM(n));
 }
 
-static void
-check_retain(FunctionCallInfo fcinfo, int n)
-{
-	Interval	zero = {0};
-
-	if (!PG_ARGISNULL(n) &&
-		!DatumGetBool(DirectFunctionCall2(interval_gt, PG_GETARG_DATUM(n),
-										  IntervalPGetDatum(&zero))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must be positive", "retain")));
-}
-
 /* The other arguments; what is null stays as it is. */
 static void
 set_settings(FunctionCallInfo fcinfo, Wanted *wanted)
@@ -199,7 +184,7 @@ set_settings(FunctionCallInfo fcinfo, Wanted *wanted)
 	check_number(fcinfo, FIRST_SETTING + NCLAIM_OK_STATUS, "ok_status", 200, 599);
 	check_number(fcinfo, FIRST_SETTING + NCLAIM_FAIL_STATUS, "fail_status", 200, 599);
 	check_number(fcinfo, FIRST_SETTING + NCLAIM_MAX_BODY, "max_body", 0, PG_INT32_MAX);
-	check_retain(fcinfo, FIRST_SETTING + NCLAIM_RETAIN);
+	(void) nclaim_interval_arg(fcinfo, FIRST_SETTING + NCLAIM_RETAIN, "retain");
 	for (int i = 0; i < NCLAIM_SETTINGS; i++)
 	{
 		char	   *value = setting_arg(fcinfo, i);

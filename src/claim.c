@@ -3,7 +3,8 @@
  * claim.c
  *		The claim: finding it, comparing with it, inserting it.
  *
- * A claim is inserted once, in its final form, and never updated here.  The
+ * A claim is inserted once; only one that was parked, skipped or refused is ever
+ * changed, when it is processed again.  The
  * unique index on (biz_key, channel) decides between two at the same instant.
  *
  *-------------------------------------------------------------------------
@@ -77,11 +78,23 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
 	return true;
 }
 
-/* The notice's body as a bytea. */
+/* The notice's body as a bytea; one that was not kept is empty. */
 Datum
 nclaim_notice_body(const NClaimNotice *notice)
 {
-	return PointerGetDatum(cstring_to_text_with_len(notice->body, notice->length));
+	return PointerGetDatum(cstring_to_text_with_len(notice->body == NULL ? "" : notice->body,
+													notice->length));
+}
+
+/* Raises 55000 where the body of a claim is needed and was not kept. */
+void
+nclaim_claim_need_body(const NClaimNotice *notice)
+{
+	if (notice->body == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the body of claim " INT64_FORMAT " was not kept", notice->claim),
+				 errhint("Pass it to notify_reopen() as raw_body: an event that is parked, and one with a check or an action, needs it.")));
 }
 
 /*
@@ -224,7 +237,7 @@ nclaim_claim_is_invisible(const NClaimNotice *notice)
 	return IsolationUsesXactSnapshot() && find_claim(notice, GetLatestSnapshot());
 }
 
-/* Keeps what the first delivery brought, for whoever has to compare with it. */
+/* Keeps body and data, for whoever has to compare with them or needs them again. */
 static void
 keep_body(const NClaimNotice *notice, int64 claim)
 {
@@ -234,7 +247,7 @@ keep_body(const NClaimNotice *notice, int64 claim)
 		JsonbPGetDatum(notice->data)
 	};
 
-	if (nclaim_own_execute(NCLAIM_INSERT_BODY, values,
+	if (nclaim_own_execute(NCLAIM_PUT_BODY, values,
 						   notice->data == NULL ? "  n" : "   ", InvalidSnapshot) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
@@ -258,7 +271,7 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 		CStringGetTextDatum(notice->digest.hex),
 		Int64GetDatum(notice->rule->id),
 		CStringGetTextDatum(nclaim_mode_name(notice->digest.mode)),
-		CStringGetTextDatum("DONE"),
+		CStringGetTextDatum(claim->state),
 		CStringGetTextDatum(claim->outcome),
 		JsonbPGetDatum(claim->result),
 		UUIDPGetDatum(claim->message_id),
@@ -278,7 +291,112 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 	claim->id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
 											SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_freetuptable(SPI_tuptable);
-	if (notice->settings->keep_body)
+	if (notice->settings->keep_body || strcmp(claim->state, "PARKED") == 0)
 		keep_body(notice, claim->id);
 	return true;
+}
+
+/*
+ * Keeps the body of a claim that is parked again, and drops that of one that is
+ * done, unless the channel keeps bodies.
+ */
+static void
+settle_body(const NClaimNotice *notice, const NClaimClaim *claim)
+{
+	Datum		value = Int64GetDatum(claim->id);
+
+	if (strcmp(claim->state, "PARKED") == 0)
+	{
+		nclaim_claim_need_body(notice);
+		keep_body(notice, claim->id);
+	}
+	else if (notice->settings == NULL || !notice->settings->keep_body)
+		nclaim_own_execute(NCLAIM_DELETE_BODY, &value, NULL, GetLatestSnapshot());
+}
+
+/*
+ * Gives the claim that the notice is about its new state, outcome and result.
+ * Returns false where its outcome is another one by now.  By the latest snapshot:
+ * the caller holds the order's row, and the claim may be newer than the
+ * transaction's.
+ */
+bool
+nclaim_claim_close(const NClaimNotice *notice, const NClaimClaim *claim)
+{
+	Datum		values[6] = {
+		Int64GetDatum(claim->id),
+		CStringGetTextDatum(notice->claim_outcome),
+		CStringGetTextDatum(claim->state),
+		CStringGetTextDatum(claim->outcome),
+		JsonbPGetDatum(claim->result),
+		UUIDPGetDatum(claim->message_id)
+	};
+
+	if (nclaim_own_execute(NCLAIM_CLOSE_CLAIM, values,
+						   claim->message_id == NULL ? "     n" : "      ",
+						   GetLatestSnapshot()) == 0)
+		return false;
+	settle_body(notice, claim);
+	return true;
+}
+
+/*
+ * Reads a claim as a notice to be processed again, without its body and data, by
+ * the latest snapshot; *state is its state.  Returns false where there is none.
+ */
+bool
+nclaim_claim_read(int64 id, NClaimNotice *notice, char **state)
+{
+	Datum		value = Int64GetDatum(id);
+	SPITupleTable *rows;
+	NClaimRule *rule = palloc(sizeof(NClaimRule));
+	int64		rule_id;
+	bool		isnull;
+
+	if (nclaim_own_execute(NCLAIM_READ_CLAIM, &value, NULL, GetLatestSnapshot()) == 0)
+		return false;
+	rows = SPI_tuptable;
+	memset(notice, 0, sizeof(*notice));
+	notice->claim = id;
+	notice->channel = nclaim_own_text(rows, 0, 1);
+	notice->biz_key = nclaim_own_text(rows, 0, 2);
+	notice->event_type = strrchr(notice->biz_key, ':') + 1;
+	notice->order_no = nclaim_own_text(rows, 0, 3);
+	if (!nclaim_mode_find(nclaim_own_text(rows, 0, 5), &notice->digest.mode))
+		elog(ERROR, "unrecognized digest mode");
+	strlcpy(notice->digest.hex, nclaim_own_text(rows, 0, 6), sizeof(notice->digest.hex));
+	notice->claim_outcome = nclaim_own_text(rows, 0, 7);
+	notice->first_seen = DatumGetTimestampTz(SPI_getbinval(rows->vals[0], rows->tupdesc, 8, &isnull));
+	*state = nclaim_own_text(rows, 0, 9);
+	value = SPI_getbinval(rows->vals[0], rows->tupdesc, 4, &isnull);
+	rule_id = isnull ? 0 : DatumGetInt64(value);
+	SPI_freetuptable(rows);
+
+	notice->rule = rule;
+	nclaim_rule_read(rule_id, rule);
+	notice->settings = nclaim_channel_known(notice->channel);
+	return true;
+}
+
+/* Reads the body and the data of the claim, where they are kept. */
+void
+nclaim_claim_read_body(NClaimNotice *notice)
+{
+	Datum		value = Int64GetDatum(notice->claim);
+	bytea	   *body;
+	bool		isnull;
+
+	if (nclaim_own_execute(NCLAIM_READ_BODY, &value, NULL, GetLatestSnapshot()) > 0)
+	{
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+		if (!isnull)
+		{
+			body = DatumGetByteaPCopy(value);
+			notice->body = VARDATA(body);
+			notice->length = VARSIZE(body) - VARHDRSZ;
+		}
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull);
+		notice->data = isnull ? NULL : DatumGetJsonbPCopy(value);
+	}
+	SPI_freetuptable(SPI_tuptable);
 }

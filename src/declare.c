@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * declare.c
- *		Declaring machines and events.
+ *		Declaring machines.
  *
  * Declaring the identical thing twice does nothing, a contradiction raises
  * 42710.  A machine is its order table's owner's to declare; an event without
@@ -11,12 +11,11 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -30,9 +29,6 @@
 PG_FUNCTION_INFO_V1(notify_claim_machine_add);
 PG_FUNCTION_INFO_V1(notify_claim_machine_set);
 PG_FUNCTION_INFO_V1(notify_claim_machine_drop);
-PG_FUNCTION_INFO_V1(notify_claim_event_add);
-PG_FUNCTION_INFO_V1(notify_claim_event_set);
-PG_FUNCTION_INFO_V1(notify_claim_event_drop);
 PG_FUNCTION_INFO_V1(notify_claim_definition_changed);
 
 /* Raises 42501 unless the user owns the table. */
@@ -44,8 +40,8 @@ nclaim_require_table_owner(Oid relid)
 }
 
 /* For the owner of the machine's table; where that is gone, the extension's. */
-static void
-require_machine_owner(const NClaimMachine *machine)
+void
+nclaim_require_machine_owner(const NClaimMachine *machine)
 {
 	nclaim_require_table_owner(OidIsValid(machine->relid) ? machine->relid :
 							   nclaim_extension_claim_table());
@@ -57,7 +53,7 @@ nclaim_owned_machine(const char *name)
 {
 	NClaimMachine *machine = nclaim_machine_find(name);
 
-	require_machine_owner(machine);
+	nclaim_require_machine_owner(machine);
 	return machine;
 }
 
@@ -76,8 +72,8 @@ raise_changed_meanwhile(void)
  * Raises 40001 where something of the machine, or of the event if one is given,
  * was declared after the snapshot of the transaction that has just deleted it.
  */
-static void
-check_nothing_is_left(const char *machine, const char *event_type)
+void
+nclaim_check_nothing_is_left(const char *machine, const char *event_type)
 {
 	Datum		key = CStringGetTextDatum(machine);
 	uint64		nrows;
@@ -115,23 +111,6 @@ nclaim_lock_machine(const char *name)
 	raise_changed_meanwhile();
 }
 
-/* Finds an event that the user may change.  Raises 42704 or 42501. */
-static NClaimEvent *
-owned_event(const char *event_type)
-{
-	NClaimEvent *event = nclaim_event_find(event_type);
-
-	if (event == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("event type \"%s\" does not exist", event_type)));
-	if (event->machine != NULL)
-		require_machine_owner(event->machine);
-	else
-		nclaim_require_table_owner(nclaim_extension_claim_table());
-	return event;
-}
-
 /* Raises 22023 for a name that no machine can have, 22001 for a long one. */
 static void
 check_machine_name(const char *name)
@@ -147,17 +126,6 @@ check_machine_name(const char *name)
 				 errmsg("machine name \"%s\" is reserved", name),
 				 errdetail("It is the aggregate type of messages that belong to no machine."),
 				 errhint("Pass another name as argument \"machine\".")));
-}
-
-static void
-check_on_early(const char *on_early)
-{
-	if (on_early != NULL && strcmp(on_early, "retry") != 0 &&
-		strcmp(on_early, "skip") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid policy \"%s\" for early events", on_early),
-				 errhint("Use \"retry\" or \"skip\".")));
 }
 
 /* A machine of another owner's is none of the user's. */
@@ -195,7 +163,7 @@ relation_arg(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * notify_machine_add(order_table, order_column, status_column, machine)
+ * notify_machine_add(order_table, order_column, status_column, machine, attach)
  */
 Datum
 notify_claim_machine_add(PG_FUNCTION_ARGS)
@@ -235,6 +203,8 @@ notify_claim_machine_add(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("machine \"%s\" already exists with another table or other columns", name),
 				 errhint("Pass argument \"machine\" to give this one a name of its own, or change the other with notify_machine_set().")));
+	if (PG_ARGISNULL(4) || PG_GETARG_BOOL(4))
+		nclaim_trigger_attach(relid);
 	nclaim_machine_notice(name);
 	SPI_finish();
 	PG_RETURN_VOID();
@@ -252,9 +222,11 @@ notify_claim_machine_set(PG_FUNCTION_ARGS)
 	char	   *status_column = nclaim_optional_text_arg(fcinfo, 3);
 	NClaimMachine *machine;
 	const char *values[5];
+	Oid			old;
 
 	nclaim_begin(fcinfo);
 	machine = nclaim_owned_machine(name);
+	old = machine->by_name ? InvalidOid : machine->relid;
 	if (!OidIsValid(relid))
 		relid = machine->relid;
 	if (!OidIsValid(relid))
@@ -275,9 +247,36 @@ notify_claim_machine_set(PG_FUNCTION_ARGS)
 				   " order_table_name = $3, order_column = $4, status_column = $5"
 				   " WHERE machine OPERATOR(pg_catalog.=) $1",
 				   5, values);
+	nclaim_trigger_move(old, relid);
+	nclaim_unpark_machine(name);
 	nclaim_machine_notice(name);
 	SPI_finish();
 	PG_RETURN_VOID();
+}
+
+/*
+ * Keeps deliveries away from the machine's table until the transaction ends, and
+ * raises 2BP01 where something is parked for the event, or for any of the
+ * machine's.
+ */
+void
+nclaim_check_nothing_is_parked(const NClaimMachine *machine, const char *event_type)
+{
+	Datum		values[2] = {
+		CStringGetTextDatum(machine->name),
+		event_type == NULL ? (Datum) 0 : CStringGetTextDatum(event_type)
+	};
+
+	if (OidIsValid(machine->relid))
+		LockRelationOid(machine->relid, ExclusiveLock);
+	if (nclaim_own_execute(NCLAIM_FIND_PARKED_EVENTS, values,
+						   event_type == NULL ? " n" : "  ", GetLatestSnapshot()) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 event_type == NULL ?
+				 errmsg("machine \"%s\" has parked events", machine->name) :
+				 errmsg("event type \"%s\" has parked events", event_type),
+				 errhint("See notify_parked; notify_parked_close() gives one up.")));
 }
 
 /*
@@ -287,183 +286,21 @@ Datum
 notify_claim_machine_drop(PG_FUNCTION_ARGS)
 {
 	const char *name = nclaim_text_arg(fcinfo, 0, "machine");
+	NClaimMachine *machine;
+	Oid			relid;
 
 	nclaim_begin(fcinfo);
-	nclaim_owned_machine(name);
+	machine = nclaim_owned_machine(name);
+	relid = machine->relid;
+	nclaim_check_nothing_is_parked(machine, NULL);
 	nclaim_own_run("DELETE FROM @.notify_machine WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
 	nclaim_own_run("DELETE FROM @.notify_transition WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
 	nclaim_own_run("DELETE FROM @.notify_event WHERE machine OPERATOR(pg_catalog.=) $1",
 				   1, &name);
-	check_nothing_is_left(name, NULL);
-	SPI_finish();
-	PG_RETURN_VOID();
-}
-
-/*
- * Inserts an event unless one of that type exists; returns whether it did.
- * on_early NULL takes the default.
- */
-bool
-nclaim_event_insert(const NClaimEventSettings *event)
-{
-	const char *values[6] = {
-		event->event_type, event->message_type, event->machine, event->on_early,
-		event->check_function, event->action_function
-	};
-
-	return nclaim_own_run(event->on_early != NULL ?
-						  "INSERT INTO @.notify_event (event_type, message_type, machine, on_early, check_function, action_function)"
-						  " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (event_type) DO NOTHING" :
-						  "INSERT INTO @.notify_event (event_type, message_type, machine, check_function, action_function)"
-						  " VALUES ($1, $2, $3, $5, $6) ON CONFLICT (event_type) DO NOTHING",
-						  6, values) > 0;
-}
-
-/* Is there an event with these settings? */
-static bool
-event_is(const NClaimEventSettings *event)
-{
-	const char *values[6] = {
-		event->event_type, event->message_type, event->machine, event->on_early,
-		event->check_function, event->action_function
-	};
-
-	return nclaim_own_run("SELECT 1 FROM @.notify_event AS e"
-						  " WHERE e.event_type OPERATOR(pg_catalog.=) $1"
-						  " AND " NCLAIM_SAME("e.message_type", "$2")
-						  " AND " NCLAIM_SAME("e.machine", "$3")
-						  " AND ($4 IS NULL OR e.on_early OPERATOR(pg_catalog.=) $4)"
-						  " AND " NCLAIM_SAME("e.check_function", "$5")
-						  " AND " NCLAIM_SAME("e.action_function", "$6"),
-						  6, values) > 0;
-}
-
-/* An event of a machine has no message type of its own.  Raises 22023. */
-static void
-check_message_type(const char *message_type, const char *machine)
-{
-	if (machine != NULL && message_type != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("event of a machine cannot have a message type of its own"),
-				 errhint("Pass the message type to notify_transition_add().")));
-}
-
-/*
- * A check or action function as it is stored; an empty text, which removes it,
- * and NULL stay as they are.
- */
-static const char *
-function_arg(FunctionCallInfo fcinfo, int n, Oid result_type)
-{
-	char	   *name = nclaim_optional_text_arg(fcinfo, n);
-
-	return name == NULL || *name == '\0' ? name : nclaim_hook_name(name, result_type);
-}
-
-/* The same for a new event, where there is nothing to remove. */
-static const char *
-new_function_arg(FunctionCallInfo fcinfo, int n, Oid result_type)
-{
-	const char *function = function_arg(fcinfo, n, result_type);
-
-	return function == NULL || *function == '\0' ? NULL : function;
-}
-
-/*
- * notify_event_add(event_type, message_type, machine, on_early,
- * check_function, action_function)
- */
-Datum
-notify_claim_event_add(PG_FUNCTION_ARGS)
-{
-	NClaimEventSettings event;
-
-	event.event_type = nclaim_text_arg(fcinfo, 0, "event_type");
-	event.message_type = nclaim_optional_text_arg(fcinfo, 1);
-	event.machine = nclaim_optional_text_arg(fcinfo, 2);
-	event.on_early = nclaim_optional_text_arg(fcinfo, 3);
-	event.check_function = new_function_arg(fcinfo, 4, TEXTOID);
-	event.action_function = new_function_arg(fcinfo, 5, VOIDOID);
-	nclaim_check_event_type(event.event_type);
-	check_on_early(event.on_early);
-	if (event.message_type != NULL)
-		nclaim_check_not_blank(event.message_type, "message_type");
-	check_message_type(event.message_type, event.machine);
-
-	nclaim_begin(fcinfo);
-	if (event.machine != NULL)
-		nclaim_lock_machine(event.machine);
-	else
-		nclaim_require_table_owner(nclaim_extension_claim_table());
-	if (!nclaim_event_insert(&event) && !event_is(&event))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("event type \"%s\" already exists with other settings",
-						event.event_type),
-				 errhint("Change it with notify_event_set().")));
-	if (event.machine != NULL)
-		nclaim_machine_notice(event.machine);
-	SPI_finish();
-	PG_RETURN_VOID();
-}
-
-/* New value of a column: what is null stays, what is empty becomes null. */
-#define CHANGED(column, param) \
-	column " = CASE WHEN " param " IS NULL THEN e." column \
-	" WHEN " param " OPERATOR(pg_catalog.=) '' THEN NULL ELSE " param " END"
-
-/*
- * notify_event_set(event_type, message_type, on_early, check_function,
- * action_function)
- */
-Datum
-notify_claim_event_set(PG_FUNCTION_ARGS)
-{
-	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
-	const char *values[5];
-	NClaimEvent *event;
-
-	values[0] = event_type;
-	values[1] = nclaim_optional_text_arg(fcinfo, 1);
-	values[2] = nclaim_optional_text_arg(fcinfo, 2);
-	values[3] = function_arg(fcinfo, 3, TEXTOID);
-	values[4] = function_arg(fcinfo, 4, VOIDOID);
-	check_on_early(values[2]);
-
-	nclaim_begin(fcinfo);
-	event = owned_event(event_type);
-	check_message_type(values[1], event->machine == NULL ? NULL : event->machine->name);
-	nclaim_own_run("UPDATE @.notify_event AS e SET "
-				   CHANGED("message_type", "$2") ", "
-				   "on_early = COALESCE($3, e.on_early), "
-				   CHANGED("check_function", "$4") ", "
-				   CHANGED("action_function", "$5")
-				   " WHERE e.event_type OPERATOR(pg_catalog.=) $1",
-				   5, values);
-	SPI_finish();
-	PG_RETURN_VOID();
-}
-
-/*
- * notify_event_drop(event_type)
- */
-Datum
-notify_claim_event_drop(PG_FUNCTION_ARGS)
-{
-	const char *event_type = nclaim_text_arg(fcinfo, 0, "event_type");
-	NClaimEvent *event;
-
-	nclaim_begin(fcinfo);
-	event = owned_event(event_type);
-	nclaim_own_run("DELETE FROM @.notify_event WHERE event_type OPERATOR(pg_catalog.=) $1",
-				   1, &event_type);
-	nclaim_own_run("DELETE FROM @.notify_transition WHERE event_type OPERATOR(pg_catalog.=) $1",
-				   1, &event_type);
-	if (event->machine != NULL)
-		check_nothing_is_left(event->machine->name, event_type);
+	nclaim_check_nothing_is_left(name, NULL);
+	nclaim_trigger_detach(relid);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -26,13 +26,20 @@ static NClaimEvent *
 make_event(NClaimMachine *machine, SPITupleTable *rows, uint64 i)
 {
 	NClaimEvent *event = palloc0(sizeof(NClaimEvent));
+	const char *on_early;
+	Datum		park_for;
+	bool		isnull;
 
 	event->machine = machine;
 	event->event_type = nclaim_own_text(rows, i, 2);
 	event->message_type = nclaim_own_text(rows, i, 3);
-	event->skip_early = strcmp(nclaim_own_text(rows, i, 4), "skip") == 0;
+	on_early = nclaim_own_text(rows, i, 4);
+	event->on_early = strcmp(on_early, "park") == 0 ? NCLAIM_PARK :
+		strcmp(on_early, "skip") == 0 ? NCLAIM_SKIP : NCLAIM_RETRY;
 	event->check.function = nclaim_own_text(rows, i, 5);
 	event->action.function = nclaim_own_text(rows, i, 6);
+	park_for = SPI_getbinval(rows->vals[i], rows->tupdesc, 7, &isnull);
+	event->park_for = *DatumGetIntervalP(park_for);
 	return event;
 }
 

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -28,175 +29,6 @@
 
 #include "notify_claim.h"
 
-#define MAX_OWN_ARGS	13
-
-typedef struct OwnStatement
-{
-	const char *sql;
-	int			nargs;
-	Oid			argtypes[MAX_OWN_ARGS];
-} OwnStatement;
-
-/* Conditions as the partial indexes of notify_review have them. */
-#define IS_KIND(kind) \
-	"r.kind::pg_catalog.text OPERATOR(pg_catalog.=) '" kind "'::pg_catalog.text"
-#define IS_STATE(state) \
-	"r.state::pg_catalog.text OPERATOR(pg_catalog.=) '" state "'::pg_catalog.text"
-
-/* In the statements below "@" stands for the extension's schema. */
-static const OwnStatement own_statements[NCLAIM_OWN_STATEMENTS] = {
-	[NCLAIM_FIND_CLAIM] = {
-		"SELECT c.order_no, c.digest_mode, c.payload_hash, c.outcome, c.result_json, c.created_at,"
-		" c.id, c.digest_rule"
-		" FROM @.notify_claim AS c"
-		" WHERE c.biz_key OPERATOR(pg_catalog.=) $1 AND c.channel OPERATOR(pg_catalog.=) $2",
-		2, {VARCHAROID, VARCHAROID}
-	},
-	[NCLAIM_INSERT_CLAIM] = {
-		"INSERT INTO @.notify_claim AS c (channel, biz_key, order_no, payload_hash, digest_rule,"
-		" digest_mode, claim_state, outcome, result_json, message_id, created_at)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-		" ON CONFLICT (biz_key, channel) DO NOTHING RETURNING c.id",
-		11, {VARCHAROID, VARCHAROID, VARCHAROID, BPCHAROID, INT8OID, VARCHAROID,
-		VARCHAROID, VARCHAROID, JSONBOID, UUIDOID, TIMESTAMPTZOID}
-	},
-	[NCLAIM_INSERT_BODY] = {
-		"INSERT INTO @.notify_body (claim, raw_body, data) VALUES ($1, $2, $3)",
-		3, {INT8OID, BYTEAOID, JSONBOID}
-	},
-	[NCLAIM_INSERT_MESSAGE] = {
-		"INSERT INTO @.notify_outbox (id, aggregatetype, aggregateid, type, payload, created_at)"
-		" VALUES ($1, $2, $3, $4, $5, $6)",
-		6, {UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, JSONBOID, TIMESTAMPTZOID}
-	},
-	[NCLAIM_FIND_CHANNEL] = {
-		"SELECT c.digest_rule, c.ok_status, c.ok_body, c.fail_status, c.fail_body, c.max_body,"
-		" c.keep_body, c.on_conflict, c.on_no_rule"
-		" FROM @.notify_channel AS c WHERE c.channel OPERATOR(pg_catalog.=) $1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_CHANNEL_CLAIM] = {
-		"SELECT 1 FROM @.notify_claim AS c WHERE c.channel OPERATOR(pg_catalog.=) $1"
-		" AND c.id OPERATOR(pg_catalog.>) $2 LIMIT 1",
-		2, {VARCHAROID, INT8OID}
-	},
-	[NCLAIM_FIND_CHANNEL_REVIEW] = {
-		"SELECT 1 FROM @.notify_review AS r WHERE r.channel OPERATOR(pg_catalog.=) $1"
-		" AND " IS_STATE("OPEN") " LIMIT 1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_RULE] = {
-		"SELECT r.mode, r.ignore FROM @.notify_digest_rule AS r"
-		" WHERE r.id OPERATOR(pg_catalog.=) $1",
-		1, {INT8OID}
-	},
-	[NCLAIM_FIND_EVENT] = {
-		"SELECT e.machine, e.event_type, e.message_type, e.on_early, e.check_function, e.action_function"
-		" FROM @.notify_event AS e WHERE e.event_type OPERATOR(pg_catalog.=) $1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_EVENTS] = {
-		"SELECT e.machine, e.event_type, e.message_type, e.on_early, e.check_function, e.action_function"
-		" FROM @.notify_event AS e WHERE e.machine OPERATOR(pg_catalog.=) $1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_MACHINE] = {
-		"SELECT m.order_table, m.order_table_name, m.order_column, m.status_column"
-		" FROM @.notify_machine AS m WHERE m.machine OPERATOR(pg_catalog.=) $1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_TRANSITIONS] = {
-		"SELECT t.event_type, t.from_status, t.to_status, t.message_type"
-		" FROM @.notify_transition AS t WHERE t.machine OPERATOR(pg_catalog.=) $1",
-		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_REVIEW] = {
-		"SELECT r.kind, r.state, r.channel, r.biz_key, r.order_no, r.digest_rule, r.digest_mode,"
-		" r.payload_hash, r.raw_body, r.data, r.reason, r.variants"
-		" FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1",
-		1, {INT8OID}
-	},
-	[NCLAIM_FIND_HOLDER] = {
-		"SELECT r.xmax FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1"
-		" AND " IS_STATE("OPEN"),
-		1, {INT8OID}
-	},
-	[NCLAIM_LOCK_REVIEW] = {
-		"SELECT 1 FROM @.notify_review AS r WHERE r.id OPERATOR(pg_catalog.=) $1"
-		" AND " IS_STATE("OPEN") " FOR NO KEY UPDATE SKIP LOCKED",
-		1, {INT8OID}
-	},
-	[NCLAIM_FIND_CONFLICT] = {
-		"SELECT r.id, r.state FROM @.notify_review AS r"
-		" WHERE r.claim OPERATOR(pg_catalog.=) $1"
-		" AND " IS_KIND("PAYLOAD_CONFLICT"),
-		1, {INT8OID}
-	},
-	[NCLAIM_FIND_REFUSAL] = {
-		"SELECT r.id, r.digest_rule FROM @.notify_review AS r"
-		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
-		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("OPEN"),
-		2, {VARCHAROID, VARCHAROID}
-	},
-	[NCLAIM_FIND_REFUSED] = {
-		"SELECT v.order_no FROM @.notify_review AS r"
-		" JOIN @.notify_review_variant AS v ON v.review OPERATOR(pg_catalog.=) r.id"
-		" WHERE r.claim OPERATOR(pg_catalog.=) $1"
-		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("DISMISSED")
-		" AND v.digest_mode OPERATOR(pg_catalog.=) $2"
-		" AND v.payload_hash OPERATOR(pg_catalog.=) $3",
-		3, {INT8OID, VARCHAROID, BPCHAROID}
-	},
-	[NCLAIM_INSERT_REVIEW] = {
-		"INSERT INTO @.notify_review AS r (kind, channel, biz_key, claim, order_no, digest_rule,"
-		" digest_mode, first_hash, payload_hash, raw_body, data, reason, first_seen, last_seen)"
-		" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13"
-		" WHERE COALESCE($4, 0) OPERATOR(pg_catalog.=) COALESCE((SELECT c.id FROM @.notify_claim AS c"
-		" WHERE c.biz_key OPERATOR(pg_catalog.=) $3 AND c.channel OPERATOR(pg_catalog.=) $2), 0)"
-		" ON CONFLICT DO NOTHING RETURNING r.id",
-		13, {VARCHAROID, VARCHAROID, VARCHAROID, INT8OID, VARCHAROID, INT8OID, VARCHAROID,
-		BPCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}
-	},
-
-	/*
-	 * The body of a content that was the last one already is not written
-	 * again.
-	 */
-	[NCLAIM_COUNT_REVIEW] = {
-		"UPDATE @.notify_review AS r SET hits = r.hits OPERATOR(pg_catalog.+) 1,"
-		" order_no = $2, digest_mode = $3, payload_hash = $4, data = $6, reason = $7, last_seen = $8,"
-		" raw_body = CASE WHEN r.digest_mode OPERATOR(pg_catalog.=) $3"
-		" AND r.payload_hash OPERATOR(pg_catalog.=) $4 THEN r.raw_body ELSE $5 END"
-		" WHERE r.id OPERATOR(pg_catalog.=) $1 AND " IS_STATE("OPEN"),
-		8, {INT8OID, VARCHAROID, VARCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}
-	},
-	[NCLAIM_INSERT_VARIANT] = {
-		"INSERT INTO @.notify_review_variant (review, digest_mode, payload_hash, order_no, first_seen)"
-		" VALUES ($1, $2, $3, $4, $5)"
-		" ON CONFLICT (review, digest_mode, payload_hash, order_no) DO NOTHING",
-		5, {INT8OID, VARCHAROID, BPCHAROID, VARCHAROID, TIMESTAMPTZOID}
-	},
-	[NCLAIM_COUNT_VARIANT] = {
-		"UPDATE @.notify_review AS r SET variants = r.variants OPERATOR(pg_catalog.+) 1"
-		" WHERE r.id OPERATOR(pg_catalog.=) $1",
-		1, {INT8OID}
-	},
-	/* An open conflict with a claim of the key that exists no longer. */
-	[NCLAIM_OVERTAKE_CONFLICT] = {
-		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
-		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
-		" AND " IS_KIND("PAYLOAD_CONFLICT") " AND " IS_STATE("OPEN")
-		" AND NOT EXISTS (SELECT 1 FROM @.notify_claim AS c WHERE c.id OPERATOR(pg_catalog.=) r.claim)",
-		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
-	},
-	[NCLAIM_OVERTAKE_REFUSAL] = {
-		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
-		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
-		" AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("OPEN"),
-		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
-	},
-};
-
 static struct
 {
 	bool		valid;
@@ -207,6 +39,7 @@ static struct
 	Oid			claim;
 	Oid			definitions[3]; /* notify_machine, _event, _transition */
 	Oid			channel;
+	Oid			moved;			/* function notify_order_moved() */
 	NClaimPlan	plans[NCLAIM_OWN_STATEMENTS];
 }			own;
 
@@ -277,6 +110,10 @@ find_tables(FunctionCallInfo fcinfo)
 	own.definitions[1] = own_table("notify_event");
 	own.definitions[2] = own_table("notify_transition");
 	own.channel = own_table("notify_channel");
+	own.moved = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+								CStringGetDatum("notify_order_moved"),
+								PointerGetDatum(buildoidvector(NULL, 0)),
+								ObjectIdGetDatum(nspoid));
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(own.claim));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for relation %u", own.claim);
@@ -328,6 +165,13 @@ Oid
 nclaim_extension_claim_table(void)
 {
 	return own.claim;
+}
+
+/* OID of the trigger function of order tables. */
+Oid
+nclaim_extension_moved_function(void)
+{
+	return own.moved;
 }
 
 /* OID of the table of channels. */
@@ -396,11 +240,11 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 	owner_enter(&userid, &sec_context);
 	if (plan->spi == NULL)
 	{
-		Oid			argtypes[MAX_OWN_ARGS];
+		Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
 
-		memcpy(argtypes, own_statements[statement].argtypes, sizeof(argtypes));
-		nclaim_plan_prepare(plan, nclaim_own_sql(own_statements[statement].sql),
-							own_statements[statement].nargs, argtypes);
+		memcpy(argtypes, nclaim_own_statements[statement].argtypes, sizeof(argtypes));
+		nclaim_plan_prepare(plan, nclaim_own_sql(nclaim_own_statements[statement].sql),
+							nclaim_own_statements[statement].nargs, argtypes);
 	}
 	spi = nclaim_plan_ready(plan);
 	result = SPI_execute_snapshot(spi, values, nulls, snapshot, InvalidSnapshot,
@@ -416,14 +260,14 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 uint64
 nclaim_own_run(const char *sql, int nargs, const char *const *texts)
 {
-	Oid			argtypes[MAX_OWN_ARGS];
-	Datum		values[MAX_OWN_ARGS];
-	char		nulls[MAX_OWN_ARGS];
+	Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
+	Datum		values[NCLAIM_MAX_OWN_ARGS];
+	char		nulls[NCLAIM_MAX_OWN_ARGS];
 	Oid			userid;
 	int			sec_context;
 	int			result;
 
-	Assert(nargs <= MAX_OWN_ARGS);
+	Assert(nargs <= NCLAIM_MAX_OWN_ARGS);
 	for (int i = 0; i < nargs; i++)
 	{
 		argtypes[i] = TEXTOID;

@@ -44,10 +44,14 @@ static const Duty duties[] = {
 			" @.handle_notify(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.jsonb)"
 	}},
 	{"reviewer", {
-			"SELECT ON TABLE @.notify_review, @.notify_review_variant, @.notify_review_open, @.notify_decision",
+			"SELECT ON TABLE @.notify_review, @.notify_review_variant, @.notify_review_open, @.notify_decision, @.notify_parked",
 			"EXECUTE ON FUNCTION"
 			" @.notify_review_diff(pg_catalog.int8),"
 			" @.notify_review_resolve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text),"
+			" @.notify_unpark(pg_catalog.text, pg_catalog.text),"
+			" @.notify_unpark_all(pg_catalog.int4),"
+			" @.notify_parked_close(pg_catalog.int8, pg_catalog.text),"
+			" @.notify_reopen(pg_catalog.int8, pg_catalog.text, pg_catalog.bytea, pg_catalog.jsonb),"
 			" @.notify_digest(pg_catalog.text, pg_catalog.bytea),"
 			" @.notify_digest(pg_catalog.text, pg_catalog.text)"
 	}},

@@ -108,13 +108,16 @@ handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 	NClaimNotice notice;
 	NClaimAnswer answer;
 	int			nestlevel;
+	bool		changed = false;
 	Datum		row;
 
 	read_notice(fcinfo, body_is_text, &notice);
 	nclaim_begin(fcinfo);
+	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();
 	digest_notice(&notice);
 	nclaim_process(&notice, &answer);
+	nclaim_park_drain(notice.start, &changed);
 	AtEOXact_GUC(true, nestlevel);
 
 	spi = MemoryContextSwitchTo(caller);

@@ -18,6 +18,8 @@
  */
 #include "postgres.h"
 
+#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -25,6 +27,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
@@ -44,11 +47,36 @@ static dlist_head definitions = DLIST_STATIC_INIT(definitions);
 static HTAB *events = NULL;
 static HTAB *machines = NULL;
 
+/* The machines of a relation that has or had the release trigger. */
+typedef struct RelationEntry
+{
+	Oid			relid;			/* hash key */
+	bool		valid;			/* no definition has changed since */
+	MemoryContext context;		/* holds the names */
+	List	   *names;
+} RelationEntry;
+
+static HTAB *relations = NULL;
+
 /* Rises with every invalidation that may concern a definition. */
 static uint64 changes = 1;
 
 /* Rises with every relcache invalidation: a table may have taken a name. */
 static uint64 relation_changes = 1;
+
+/* Which machine a relation belongs to is to be found again. */
+static void
+forget_relations(void)
+{
+	HASH_SEQ_STATUS status;
+	RelationEntry *entry;
+
+	if (relations == NULL)
+		return;
+	hash_seq_init(&status, relations);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		entry->valid = false;
+}
 
 /* All definitions are to be read again. */
 void
@@ -57,6 +85,7 @@ nclaim_machine_invalidate(void)
 	dlist_iter	iter;
 
 	changes++;
+	forget_relations();
 	dlist_foreach(iter, &definitions)
 		dlist_container(NClaimDefinition, node, iter.cur)->valid = false;
 }
@@ -72,6 +101,9 @@ relation_changed(Datum arg, Oid relid)
 
 	changes++;
 	relation_changes++;
+	if (relations != NULL &&
+		(!OidIsValid(relid) || hash_search(relations, &relid, HASH_FIND, NULL) != NULL))
+		forget_relations();
 	dlist_foreach(iter, &definitions)
 	{
 		NClaimDefinition *definition = dlist_container(NClaimDefinition, node, iter.cur);
@@ -80,7 +112,10 @@ relation_changed(Datum arg, Oid relid)
 		if (machine != NULL &&
 			(!OidIsValid(relid) || machine->problem.sqlerrcode != 0 ||
 			 list_member_oid(machine->table.relids, relid)))
+		{
 			definition->valid = false;
+			forget_relations();
+		}
 	}
 }
 
@@ -358,4 +393,107 @@ nclaim_machine_ready(const char *name)
 		definition = find_machine(name);
 	} while (!make_ready(definition, &locked));
 	return definition->machine;
+}
+
+/* Is one a partition of the other, at any depth? */
+static bool
+is_partition_of(Oid relid, Oid table)
+{
+	return get_rel_relispartition(relid) &&
+		list_member_oid(get_partition_ancestors(relid), table);
+}
+
+/*
+ * Can a machine's table be the relation, or above or below it?  Only those are
+ * loaded: others may be locked by anybody.
+ */
+static bool
+is_related(Oid table, Oid relid)
+{
+	return table == relid || is_partition_of(relid, table) ||
+		is_partition_of(table, relid) ||
+		(!get_rel_relispartition(relid) && has_superclass(relid));
+}
+
+/* The names of the machines of which the relation is the table, or a partition. */
+static List *
+read_machines_of(Oid relid, MemoryContext context)
+{
+	SPITupleTable *rows;
+	List	   *names = NIL;
+	uint64		nrows = nclaim_own_execute(NCLAIM_FIND_MACHINES, NULL, NULL,
+										   GetLatestSnapshot());
+
+	rows = SPI_tuptable;
+	for (uint64 i = 0; i < nrows; i++)
+	{
+		const char *name = nclaim_own_text(rows, i, 1);
+		NClaimMachine *machine;
+		MemoryContext caller;
+		bool		isnull;
+		Oid			table = DatumGetObjectId(SPI_getbinval(rows->vals[i], rows->tupdesc,
+														   2, &isnull));
+
+		if (!is_related(table, relid))
+			continue;
+		machine = nclaim_machine_find(name);
+		if (machine->problem.sqlerrcode != 0 || machine->by_name ||
+			!list_member_oid(machine->table.relids, relid))
+			continue;
+		caller = MemoryContextSwitchTo(context);
+		names = lappend(names, pstrdup(name));
+		MemoryContextSwitchTo(caller);
+	}
+	SPI_freetuptable(rows);
+	return names;
+}
+
+static void
+release_names(void *arg)
+{
+	MemoryContextDelete((MemoryContext) arg);
+}
+
+/*
+ * Returns the names of the machines of which the relation is the table, or a
+ * partition, as last committed; they stay good until the call ends.  Needs an SPI
+ * connection.
+ */
+List *
+nclaim_machines_of(Oid relid)
+{
+	RelationEntry *entry;
+	MemoryContext context;
+	uint64		changes_before;
+	List	   *names;
+	bool		found;
+
+	AcceptInvalidationMessages();
+	entry = relations == NULL ? NULL :
+		hash_search(relations, &relid, HASH_FIND, NULL);
+	if (entry != NULL && entry->valid)
+		return entry->names;
+
+	changes_before = changes;
+	context = AllocSetContextCreate(CurrentMemoryContext, "notify_claim machines",
+									ALLOCSET_SMALL_SIZES);
+	names = read_machines_of(relid, context);
+	MemoryContextSetParent(context, TopMemoryContext);
+	if (relations == NULL)
+	{
+		HASHCTL		ctl;
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(RelationEntry);
+		ctl.hcxt = TopMemoryContext;
+		relations = hash_create("notify_claim relations", 16, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	entry = hash_search(relations, &relid, HASH_ENTER, &found);
+	if (found)
+		nclaim_retire(release_names, entry->context);
+	entry->context = context;
+	entry->names = names;
+	entry->valid = changes == changes_before;
+	return names;
 }

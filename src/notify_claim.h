@@ -44,13 +44,24 @@ extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);
 extern void nclaim_plan_free(NClaimPlan *plan);
 extern void nclaim_plan_retire(NClaimPlan *plan);
 
-/* in extension.c */
+/* in statements.c */
 
 typedef enum NClaimOwnStatement
 {
 	NCLAIM_FIND_CLAIM,
 	NCLAIM_INSERT_CLAIM,
-	NCLAIM_INSERT_BODY,
+	NCLAIM_CLOSE_CLAIM,
+	NCLAIM_FIND_PARKED,
+	NCLAIM_FIND_ANY_PARKED,
+	NCLAIM_FIND_PARKED_EVENTS,
+	NCLAIM_FIND_PARKED_MACHINES,
+	NCLAIM_FIND_PARKED_ORDERS,
+	NCLAIM_FIND_REOPENED,
+	NCLAIM_READ_CLAIM,
+	NCLAIM_READ_BODY,
+	NCLAIM_PUT_BODY,
+	NCLAIM_DELETE_BODY,
+	NCLAIM_NOTE_FAILURE,
 	NCLAIM_INSERT_MESSAGE,
 	NCLAIM_FIND_CHANNEL,
 	NCLAIM_FIND_CHANNEL_CLAIM,
@@ -58,6 +69,7 @@ typedef enum NClaimOwnStatement
 	NCLAIM_FIND_RULE,
 	NCLAIM_FIND_EVENT,
 	NCLAIM_FIND_EVENTS,
+	NCLAIM_FIND_MACHINES,
 	NCLAIM_FIND_MACHINE,
 	NCLAIM_FIND_TRANSITIONS,
 	NCLAIM_FIND_REVIEW,
@@ -65,6 +77,7 @@ typedef enum NClaimOwnStatement
 	NCLAIM_LOCK_REVIEW,
 	NCLAIM_FIND_CONFLICT,
 	NCLAIM_FIND_REFUSAL,
+	NCLAIM_FIND_ALLOWED,
 	NCLAIM_FIND_REFUSED,
 	NCLAIM_INSERT_REVIEW,
 	NCLAIM_COUNT_REVIEW,
@@ -76,11 +89,25 @@ typedef enum NClaimOwnStatement
 
 #define NCLAIM_OWN_STATEMENTS	(NCLAIM_OVERTAKE_REFUSAL + 1)
 
+#define NCLAIM_MAX_OWN_ARGS		13
+
+typedef struct NClaimOwnSql
+{
+	const char *sql;			/* "@" stands for the extension's schema */
+	int			nargs;
+	Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
+} NClaimOwnSql;
+
+extern const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS];
+
+/* in extension.c */
+
 extern void nclaim_extension_init(void);
 extern void nclaim_begin(FunctionCallInfo fcinfo);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern Oid	nclaim_extension_channel_table(void);
+extern Oid	nclaim_extension_moved_function(void);
 extern char *nclaim_own_sql(const char *sql);
 extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 								 const char *nulls, Snapshot snapshot);
@@ -149,6 +176,7 @@ typedef struct NClaimChannel
 
 extern void nclaim_channel_invalidate(void);
 extern const NClaimChannel *nclaim_channel_find(const char *name);
+extern const NClaimChannel *nclaim_channel_known(const char *name);
 extern void nclaim_channel_lock(bool exclusive);
 extern void nclaim_channel_unlock(void);
 extern void nclaim_channel_hold(const char *name);
@@ -248,6 +276,13 @@ typedef struct NClaimProblem
 	char	   *hint;			/* or NULL */
 } NClaimProblem;
 
+typedef struct NClaimOrderPlans
+{
+	NClaimPlan	read;
+	NClaimPlan	lock;
+	NClaimPlan	update;
+} NClaimOrderPlans;
+
 /*
  * An order table with its key and status columns.  Where there is a problem,
  * only what has to do with the key is filled in, and that if key_known says so.
@@ -262,10 +297,11 @@ typedef struct NClaimOrderTable
 	NClaimColumn status;
 	bool		key_is_unique;	/* a unique index covers exactly the key */
 	bool		status_is_key;	/* some unique index has the status column */
+	bool		releases;		/* the trigger that releases what is parked is
+								 * on */
 	List	   *relids;			/* the table, and those above and below it */
-	NClaimPlan	count;
-	NClaimPlan	lock;
-	NClaimPlan	update;
+	NClaimOrderPlans plans[2];	/* second: where forced row security does not
+								 * hold */
 } NClaimOrderTable;
 
 /* The row of an order, while it is locked. */
@@ -281,9 +317,14 @@ extern void nclaim_order_describe(NClaimOrderTable *table, Oid relid,
 								  const char *order_column,
 								  const char *status_column,
 								  NClaimProblem *problem);
-extern void nclaim_order_free(NClaimOrderTable *table);
 extern bool nclaim_order_same(const NClaimOrderTable *a,
 							  const NClaimOrderTable *b);
+
+/* in order_row.c */
+
+extern void nclaim_order_free(NClaimOrderTable *table);
+extern bool nclaim_order_read(NClaimOrderTable *table, Datum key,
+							  NClaimOrderRow *row);
 extern bool nclaim_order_exists(NClaimOrderTable *table, Datum key);
 extern bool nclaim_order_lock(NClaimOrderTable *table, Datum key,
 							  NClaimOrderRow *row);
@@ -382,12 +423,21 @@ typedef struct NClaimMachine
 	NClaimGraph *graph;			/* NULL until the machine is ready */
 } NClaimMachine;
 
+/* What becomes of an event that is not legal yet. */
+typedef enum NClaimOnEarly
+{
+	NCLAIM_PARK,
+	NCLAIM_RETRY,
+	NCLAIM_SKIP,
+} NClaimOnEarly;
+
 typedef struct NClaimEvent
 {
 	char	   *event_type;
 	NClaimMachine *machine;		/* NULL: none */
 	char	   *message_type;	/* of an event without a machine, or NULL */
-	bool		skip_early;
+	NClaimOnEarly on_early;
+	Interval	park_for;
 	NClaimHook	check;
 	NClaimHook	action;
 } NClaimEvent;
@@ -432,6 +482,7 @@ extern NClaimEvent *nclaim_event_find(const char *event_type);
 extern NClaimMachine *nclaim_machine_find(const char *name);
 extern NClaimEvent *nclaim_event_ready(const char *event_type);
 extern NClaimMachine *nclaim_machine_ready(const char *name);
+extern List *nclaim_machines_of(Oid relid);
 
 /* in resolve.c */
 
@@ -440,6 +491,17 @@ extern void nclaim_resolve_table(NClaimMachine *machine, Oid declared);
 extern void nclaim_problem_raise(const NClaimProblem *problem);
 
 /* in declare.c */
+
+extern void nclaim_require_table_owner(Oid relid);
+extern NClaimMachine *nclaim_owned_machine(const char *name);
+extern void nclaim_lock_machine(const char *name);
+extern void nclaim_require_machine_owner(const NClaimMachine *machine);
+extern void nclaim_check_nothing_is_left(const char *machine,
+										 const char *event_type);
+extern void nclaim_check_nothing_is_parked(const NClaimMachine *machine,
+										   const char *event_type);
+
+/* in declare_event.c */
 
 /* An event about to be declared; NULL for null, or for a default. */
 typedef struct NClaimEventSettings
@@ -450,11 +512,9 @@ typedef struct NClaimEventSettings
 	const char *on_early;
 	const char *check_function;
 	const char *action_function;
+	const char *park_for;
 } NClaimEventSettings;
 
-extern void nclaim_require_table_owner(Oid relid);
-extern NClaimMachine *nclaim_owned_machine(const char *name);
-extern void nclaim_lock_machine(const char *name);
 extern bool nclaim_event_insert(const NClaimEventSettings *event);
 
 /* in check.c */
@@ -471,11 +531,14 @@ typedef struct NClaimNotice
 	const char *event_type;
 	const char *order_no;
 	const char *biz_key;
-	const char *body;
+	const char *body;			/* NULL: of a claim, and not kept */
 	int			length;			/* bytes */
 	Jsonb	   *data;			/* or NULL */
 	const NClaimRule *rule;
 	NClaimDigest digest;		/* of the body under the rule */
+	int64		claim;			/* that is processed again; 0: a delivery */
+	const char *claim_outcome;	/* of it */
+	TimestampTz first_seen;		/* of it */
 	instr_time	start;			/* of the call */
 	bool		allowed;		/* by a person: nothing is checked or compared */
 } NClaimNotice;
@@ -497,6 +560,7 @@ typedef struct NClaimClaim
 {
 	int64		id;
 	const char *order_no;		/* in the table's own spelling */
+	const char *state;			/* DONE or PARKED */
 	const char *outcome;
 	Jsonb	   *result;
 	pg_uuid_t  *message_id;		/* NULL: no message */
@@ -504,6 +568,8 @@ typedef struct NClaimClaim
 } NClaimClaim;
 
 extern Datum nclaim_notice_body(const NClaimNotice *notice);
+extern void nclaim_claim_need_body(const NClaimNotice *notice);
+extern void nclaim_claim_read_body(NClaimNotice *notice);
 extern void nclaim_notice_digest(const NClaimNotice *notice, int64 id,
 								 NClaimDigest *digest);
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
@@ -511,6 +577,9 @@ extern bool nclaim_claim_answer(const NClaimNotice *notice,
 extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
 extern bool nclaim_claim_insert(const NClaimNotice *notice,
 								NClaimClaim *claim);
+extern bool nclaim_claim_close(const NClaimNotice *notice,
+							   const NClaimClaim *claim);
+extern bool nclaim_claim_read(int64 id, NClaimNotice *notice, char **state);
 extern bool nclaim_claim_same_order(const NClaimNotice *notice,
 									const char *claimed);
 
@@ -536,6 +605,7 @@ extern bool nclaim_review_refused(const NClaimNotice *notice, int64 claim,
 								  const NClaimDigest *digest);
 extern bool nclaim_review_refuse(const NClaimNotice *notice,
 								 const char *order_no, const char *reason);
+extern void nclaim_review_expired(const NClaimNotice *notice);
 extern void nclaim_review_overtaken(const NClaimNotice *notice);
 
 /* in review_wait.c */
@@ -573,15 +643,80 @@ extern void nclaim_require_arg(FunctionCallInfo fcinfo, int n,
 							   const char *name);
 extern char *nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text,
 							 int *length);
+extern char *nclaim_interval_arg(FunctionCallInfo fcinfo, int n,
+								 const char *name);
 extern int	nclaim_characters(const char *text);
 extern void nclaim_check_not_blank(const char *text, const char *name);
 extern void nclaim_check_event_type(const char *event_type);
 extern void nclaim_check_order_no(const char *order_no);
 
+/* in apply.c */
+
+/* How far a notice has come. */
+typedef enum NClaimProgress
+{
+	NCLAIM_ANSWERED,			/* the answer is complete */
+	NCLAIM_LOOK_AGAIN,			/* something moved: probe and find again */
+	NCLAIM_IS_HELD,				/* another transaction holds the order */
+} NClaimProgress;
+
+extern void nclaim_answer_with(NClaimAnswer *answer, bool success,
+							   const char *outcome, Jsonb *result);
+extern bool nclaim_probe_again(const NClaimNotice *notice,
+							   NClaimAnswer *answer);
+extern NClaimProgress nclaim_answer_without_claim(const NClaimNotice *notice,
+												  NClaimAnswer *answer,
+												  const char *outcome,
+												  Jsonb *result);
+extern NClaimProgress nclaim_apply_event(const NClaimNotice *notice,
+										 NClaimEvent *event,
+										 NClaimAnswer *answer);
+extern NClaimProgress nclaim_apply_locked(const NClaimNotice *notice,
+										  const NClaimOrderTable *locked,
+										  Datum key,
+										  const NClaimOrderRow *row,
+										  NClaimAnswer *answer);
+extern bool nclaim_apply_skip(const NClaimNotice *notice, const char *status,
+							  const char *reason, NClaimAnswer *answer);
+
+/* in owner.c */
+
+/* Who was it before? */
+typedef struct NClaimOwner
+{
+	Oid			userid;
+	int			sec_context;
+	int			nestlevel;
+} NClaimOwner;
+
+extern void nclaim_owner_enter(const NClaimMachine *machine,
+							   NClaimOwner *before);
+extern void nclaim_owner_leave(const NClaimOwner *before);
+
+/* in park.c */
+
+extern void nclaim_park_enter(void);
+extern void nclaim_park_note(Oid relid, const char *order_no, bool closes);
+extern int64 nclaim_park_drain(instr_time start, bool *changed);
+extern bool nclaim_park_active(void);
+
+/* in trigger.c */
+
+extern void nclaim_trigger_attach(Oid relid);
+extern void nclaim_trigger_detach(Oid relid);
+extern void nclaim_trigger_move(Oid from, Oid to);
+
+/* in parked.c */
+
+extern void nclaim_unpark_machine(const char *name);
+
 /* in process.c */
 
 extern int	nclaim_limit_waits(void);
 extern long nclaim_time_left(instr_time start);
+extern void nclaim_wait_for_order(long *sleep_us, instr_time start);
 extern void nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer);
+extern void nclaim_process_as_owner(const NClaimNotice *notice,
+									NClaimAnswer *answer);
 
 #endif							/* NOTIFY_CLAIM_H */

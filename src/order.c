@@ -1,12 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * order.c
- *		The user's order table: what it must be like, and the statements on it.
- *
- * The statements run as the caller: the caller's privileges and row level
- * security apply, and so do the table's triggers.  Values are parameters of
- * the columns' own types; the comparison is that of the key's unique index,
- * so that the index serves it.
+ *		The user's order table: what it must be like.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +16,11 @@
 #include "catalog/partition.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
 #include "commands/extension.h"
+#include "commands/trigger.h"
 #include "nodes/bitmapset.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -107,6 +103,30 @@ is_in_key(Relation rel, const char *column)
 }
 
 /*
+ * Does the trigger that releases what is parked fire for the relation's rows, in
+ * sessions that replicate nothing?
+ */
+static bool
+has_release_trigger(Relation rel)
+{
+	int			n = rel->trigdesc == NULL ? 0 : rel->trigdesc->numtriggers;
+
+	for (int i = 0; i < n; i++)
+	{
+		Trigger    *trigger = &rel->trigdesc->triggers[i];
+
+		if (trigger->tgfoid == nclaim_extension_moved_function() &&
+			TRIGGER_TYPE_MATCHES(trigger->tgtype, TRIGGER_TYPE_ROW,
+								 TRIGGER_TYPE_AFTER, TRIGGER_TYPE_UPDATE) &&
+			trigger->tgnattr == 0 && trigger->tgqual == NULL &&
+			(trigger->tgenabled == TRIGGER_FIRES_ON_ORIGIN ||
+			 trigger->tgenabled == TRIGGER_FIRES_ALWAYS))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Looks at the order table and at the relations above and below it, if it is
  * partitioned or a partition.
  */
@@ -114,14 +134,16 @@ static void
 check_relations(NClaimOrderTable *table, Relation whole,
 				const char *status_column, NClaimProblem *problem)
 {
+	List	   *ancestors = NIL;
 	ListCell   *cell;
 
 	table->relids = list_make1_oid(RelationGetRelid(whole));
 	if (whole->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 		table->relids = find_all_inheritors(RelationGetRelid(whole), NoLock, NULL);
 	if (whole->rd_rel->relispartition)
-		table->relids = list_concat(table->relids,
-									get_partition_ancestors(RelationGetRelid(whole)));
+		ancestors = get_partition_ancestors(RelationGetRelid(whole));
+	table->relids = list_concat(table->relids, ancestors);
+	table->releases = true;
 
 	foreach(cell, table->relids)
 	{
@@ -137,6 +159,8 @@ check_relations(NClaimOrderTable *table, Relation whole,
 						 "A new status would move the row to another partition, and whoever waits for the row would fail.");
 		if (problem->sqlerrcode == 0 && is_in_key(rel, status_column))
 			table->status_is_key = true;
+		if (!list_member_oid(ancestors, RelationGetRelid(rel)))
+			table->releases &= has_release_trigger(rel);
 		relation_close(rel, AccessShareLock);
 	}
 }
@@ -283,182 +307,4 @@ nclaim_order_same(const NClaimOrderTable *a, const NClaimOrderTable *b)
 	return a->relid == b->relid &&
 		a->key.attnum == b->key.attnum &&
 		a->status.attnum == b->status.attnum;
-}
-
-/* Frees the table's plans; nobody may be executing them. */
-void
-nclaim_order_free(NClaimOrderTable *table)
-{
-	nclaim_plan_free(&table->count);
-	nclaim_plan_free(&table->lock);
-	nclaim_plan_free(&table->update);
-}
-
-/*
- * Returns the plan, prepared if need be.  Parameters: 1 the key, 2 the new
- * status, 3 the old one.
- */
-static SPIPlanPtr
-order_plan(NClaimOrderTable *table, NClaimPlan *plan, const char *sql,
-		   int nargs)
-{
-	if (plan->spi == NULL)
-	{
-		Oid			argtypes[3] = {table->key.type, table->status.type, table->status.type};
-
-		nclaim_plan_prepare(plan, sql, nargs, argtypes);
-	}
-	return nclaim_plan_ready(plan);
-}
-
-static void
-raise_not_unique(const NClaimOrderTable *table)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CARDINALITY_VIOLATION),
-			 errmsg("order number is not unique in table %s", table->name),
-			 errhint("Create a unique index on column %s, or remove the duplicates.",
-					 table->key.name)));
-}
-
-/*
- * Is there an order with this key that the caller may see?  A plain read,
- * which waits for nobody:
- *
- *	SELECT 1 FROM table AS o WHERE o.key = $1
- *
- * Raises 21000 where there are several.
- */
-bool
-nclaim_order_exists(NClaimOrderTable *table, Datum key)
-{
-	SPIPlanPtr	plan = table->count.spi != NULL ?
-		nclaim_plan_ready(&table->count) :
-		order_plan(table, &table->count,
-				   psprintf("SELECT 1 FROM %s AS o WHERE %s", table->name,
-							nclaim_column_equals_param(&table->key, 1)), 1);
-	int			result = SPI_execute_plan(plan, &key, NULL, false, 2);
-
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "could not read table %s: %s", table->name,
-			 SPI_result_code_string(result));
-	SPI_freetuptable(SPI_tuptable);
-	if (SPI_processed > 1)
-		raise_not_unique(table);
-	return SPI_processed == 1;
-}
-
-/*
- * Locks the order's row if nobody else holds it, and reads it under the lock:
- *
- *	SELECT o.key, o.status FROM table AS o WHERE o.key = $1
- *	FOR NO KEY UPDATE SKIP LOCKED
- *
- * FOR UPDATE where a new status is a new key of some unique index: the UPDATE
- * needs that lock then, and a stronger one later could wait.  Returns false
- * where no row was locked: there is none, or another transaction holds it.
- * *row lives in the current memory context.  Where no unique index covers the
- * key the rows are counted first; raises 21000 where there are several.
- */
-bool
-nclaim_order_lock(NClaimOrderTable *table, Datum key, NClaimOrderRow *row)
-{
-	SPIPlanPtr	plan;
-	int			result;
-	HeapTuple	tuple;
-	Datum		value;
-	bool		isnull;
-
-	if (!table->key_is_unique && !nclaim_order_exists(table, key))
-		return false;
-
-	plan = table->lock.spi != NULL ?
-		nclaim_plan_ready(&table->lock) :
-		order_plan(table, &table->lock,
-				   psprintf("SELECT o.%s, o.%s FROM %s AS o WHERE %s FOR %s SKIP LOCKED",
-							table->key.name, table->status.name, table->name,
-							nclaim_column_equals_param(&table->key, 1),
-							table->status_is_key ? "UPDATE" : "NO KEY UPDATE"), 1);
-	result = SPI_execute_plan(plan, &key, NULL, false, 0);
-	if (result != SPI_OK_SELECT)
-		elog(ERROR, "could not lock a row of table %s: %s", table->name,
-			 SPI_result_code_string(result));
-	if (SPI_processed == 0)
-	{
-		SPI_freetuptable(SPI_tuptable);
-		return false;
-	}
-	if (SPI_processed > 1)
-		raise_not_unique(table);
-
-	tuple = SPI_tuptable->vals[0];
-	value = SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull);
-	row->order_no = nclaim_column_out(&table->key, value);
-	value = SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &row->status_isnull);
-	row->status = row->status_isnull ? (Datum) 0 :
-		datumCopy(value, table->status.byval, table->status.len);
-	row->status_text = row->status_isnull ? NULL :
-		nclaim_column_out(&table->status, value);
-	SPI_freetuptable(SPI_tuptable);
-	return true;
-}
-
-/*
- * Moves the order's status:
- *
- *	UPDATE table AS o SET status = $2 WHERE o.key = $1 AND o.status = $3
- *	RETURNING o.status
- *
- * Exactly one row must come back, with the new status; anything else is a
- * user's trigger or rule that interfered, and raises 27000.
- */
-void
-nclaim_order_update(NClaimOrderTable *table, Datum key, Datum from, Datum to)
-{
-	Datum		values[3] = {key, to, from};
-	SPIPlanPtr	plan = table->update.spi != NULL ?
-		nclaim_plan_ready(&table->update) :
-		order_plan(table, &table->update,
-				   psprintf("UPDATE %s AS o SET %s = $2 WHERE %s AND %s RETURNING o.%s",
-							table->name, table->status.name,
-							nclaim_column_equals_param(&table->key, 1),
-							nclaim_column_equals_param(&table->status, 3),
-							table->status.name), 3);
-	int			result = SPI_execute_plan(plan, values, NULL, false, 0);
-	Datum		status = (Datum) 0;
-	bool		isnull = true;
-
-	if (result == SPI_OK_UPDATE_RETURNING && SPI_processed == 1)
-		status = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-							   &isnull);
-	if (isnull || !nclaim_column_equal(&table->status, status, to))
-		ereport(ERROR,
-				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-				 errmsg("a trigger or rule on table %s kept the status from becoming \"%s\"",
-						table->name, nclaim_column_out(&table->status, to)),
-				 errdetail("Rows that the UPDATE changed: " UINT64_FORMAT ".", SPI_processed),
-				 errhint("The status that a notification sets must be left as it is.")));
-	SPI_freetuptable(SPI_tuptable);
-}
-
-/*
- * Returns the distinct statuses of the table, of the first "sample" rows where
- * that is not 0.  The result has one column and lives in SPI's context.
- */
-SPITupleTable *
-nclaim_order_statuses(NClaimOrderTable *table, int sample)
-{
-	StringInfoData sql;
-
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "SELECT o.%s FROM ", table->status.name);
-	if (sample > 0)
-		appendStringInfo(&sql, "(SELECT o.%s FROM %s AS o LIMIT %d) AS o",
-						 table->status.name, table->name, sample);
-	else
-		appendStringInfo(&sql, "%s AS o", table->name);
-	appendStringInfo(&sql, " WHERE o.%s IS NOT NULL GROUP BY 1", table->status.name);
-	if (SPI_execute(sql.data, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read table %s", table->name);
-	return SPI_tuptable;
 }

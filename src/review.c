@@ -324,7 +324,8 @@ find_refusal(const NClaimNotice *notice, int64 *rule)
 /*
  * Records that the event's check function refused the notice; order_no is in
  * the table's own spelling.  Returns false where the refusal was decided or
- * the key claimed meanwhile.  Raises like nclaim_review_conflict().
+ * the key claimed meanwhile, by another claim than the one that is processed
+ * again.  Raises like nclaim_review_conflict().
  */
 bool
 nclaim_review_refuse(const NClaimNotice *notice, const char *order_no,
@@ -334,6 +335,7 @@ nclaim_review_refuse(const NClaimNotice *notice, const char *order_no,
 	Delivery	delivery = {
 		.notice = notice,
 		.kind = "CHECK_REFUSED",
+		.claim = notice->claim,
 		.rule = notice->rule->id,
 		.digest = &digest,
 		.order_no = order_no,
@@ -346,6 +348,24 @@ nclaim_review_refuse(const NClaimNotice *notice, const char *order_no,
 	delivery.first_hash = digest.hex;
 	return review != 0 ? count_delivery(review, &delivery) :
 		open_review(&delivery) != 0;
+}
+
+/* Tells a person of a parked event that was given up. */
+void
+nclaim_review_expired(const NClaimNotice *notice)
+{
+	Delivery	delivery = {
+		.notice = notice,
+		.kind = "PARKED_EXPIRED",
+		.claim = notice->claim,
+		.rule = notice->rule->id,
+		.digest = &notice->digest,
+		.order_no = notice->order_no,
+		.first_hash = notice->digest.hex,
+		.at = GetCurrentTimestamp(),
+	};
+
+	(void) open_review(&delivery);
 }
 
 /*

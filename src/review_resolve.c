@@ -13,13 +13,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -36,6 +33,7 @@ typedef struct Review
 	char	   *reason;
 	char	   *payload_hash;
 	int64		variants;
+	int64		claim;			/* or 0 */
 	bool		any_content;	/* the decision is not about the last one
 								 * alone */
 	NClaimRule	rule;
@@ -114,6 +112,7 @@ read_review(int64 id, Review *review)
 	review->payload_hash = nclaim_own_text(rows, 0, 8);
 	review->reason = nclaim_own_text(rows, 0, 11);
 	review->variants = int64_of(rows, 12);
+	review->claim = int64_of(rows, 13);
 	read_notice(review, rows);
 	nclaim_rule_read(int64_of(rows, 6), &review->rule);
 	SPI_freetuptable(rows);
@@ -126,6 +125,15 @@ raise_other_content(int64 id)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("review " INT64_FORMAT " is about another content by now", id),
 			 errhint("Look at it again, and pass the payload_hash of the content that you decide about.")));
+}
+
+NCLAIM_NORETURN static void
+raise_claim_is_gone(int64 claim)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("claim " INT64_FORMAT " does not exist any more", claim),
+			 errhint("DISMISS the review.")));
 }
 
 static void
@@ -201,6 +209,7 @@ dismiss_refusal(const Review *review, const char *note)
 	NClaimJson	json = {0};
 	NClaimClaim claim = {
 		.order_no = review->notice.order_no,
+		.state = "DONE",
 		.outcome = "REJECTED",
 		.created_at = GetCurrentTimestamp(),
 	};
@@ -220,69 +229,26 @@ dismiss_refusal(const Review *review, const char *note)
 }
 
 /*
- * Becomes the owner of the event's order table, whose triggers, functions and
- * policies find names in pg_catalog and the table's schema alone: who decides
- * must not choose what the owner runs.  Raises 55000 where the table declared is
- * gone, and another one has its name.
- */
-static void
-become_owner(const NClaimMachine *machine)
-{
-	Oid			userid;
-	int			sec_context;
-	HeapTuple	tuple;
-	Form_pg_class form;
-
-	if (machine->by_name && machine->problem.sqlerrcode == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("order table of machine \"%s\" is not the one that it was declared for",
-						machine->name),
-				 errhint("Confirm the table of that name with notify_machine_set().")));
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(machine->relid));
-	if (!HeapTupleIsValid(tuple))
-		return;					/* which whoever uses it will say */
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	(void) set_config_option("search_path",
-							 psprintf("pg_catalog, %s, pg_temp",
-									  quote_identifier(get_namespace_name(form->relnamespace))),
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	GetUserIdAndSecContext(&userid, &sec_context);
-	SetUserIdAndSecContext(form->relowner,
-						   sec_context | SECURITY_LOCAL_USERID_CHANGE);
-	ReleaseSysCache(tuple);
-}
-
-/*
- * Processes the notice on the order as the owner of its table: who decides needs
- * no rights on it.  What is set meanwhile is not kept.
- */
-static void
-process_as_owner(const NClaimNotice *notice, NClaimAnswer *answer)
-{
-	int			nestlevel = NewGUCNestLevel();
-	NClaimEvent *event = nclaim_event_find(notice->event_type);
-	Oid			userid;
-	int			sec_context;
-
-	GetUserIdAndSecContext(&userid, &sec_context);
-	if (event != NULL && event->machine != NULL)
-		become_owner(event->machine);
-	nclaim_process(notice, answer);
-	SetUserIdAndSecContext(userid, sec_context);
-	AtEOXact_GUC(false, nestlevel);
-}
-
-/*
  * Processes what was refused, without its check.  Returns the outcome; one that
- * leaves no claim leaves the review open.
+ * leaves no claim, or leaves it as it is, leaves the review open.
  */
 static const char *
-allow_refusal(const Review *review, const char *note)
+allow_refusal(Review *review, const char *note)
 {
+	NClaimNotice *notice = &review->notice;
+	NClaimNotice claimed;
 	NClaimAnswer answer;
+	char	   *state;
 
-	process_as_owner(&review->notice, &answer);
+	if (review->claim != 0)
+	{
+		if (!nclaim_claim_read(review->claim, &claimed, &state))
+			raise_claim_is_gone(review->claim);
+		notice->claim = review->claim;
+		notice->claim_outcome = "REJECTED";
+		notice->first_seen = claimed.first_seen;
+	}
+	nclaim_process_as_owner(notice, &answer);
 	if (answer.claim == 0)
 		return answer.outcome;
 	if (answer.replayed)
@@ -336,13 +302,26 @@ resolve_refusal(Review *review, bool allow, const char *note,
 {
 	check_content(review, allow, payload_hash);
 	review->notice.settings = nclaim_channel_find(review->notice.channel);
-	return allow ? allow_refusal(review, note) : dismiss_refusal(review, note);
+	if (allow)
+		return allow_refusal(review, note);
+	if (review->claim == 0)
+		return dismiss_refusal(review, note);
+	/* Refused when it was released: the claim says so already. */
+	close_review(review, "DISMISSED", "DISMISS", note, 0);
+	return "REJECTED";
 }
 
 static const char *
-resolve_conflict(Review *review, bool allow, const char *note,
-				 const char *payload_hash)
+resolve_other(Review *review, bool allow, const char *note,
+			  const char *payload_hash)
 {
+	if (allow && strcmp(review->kind, "PARKED_EXPIRED") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("review " INT64_FORMAT " is about an event that was given up, which cannot be allowed",
+						review->id),
+				 errhint("Process it again with notify_reopen(" INT64_FORMAT ", note), or DISMISS it.",
+						 review->claim)));
 	if (allow)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -374,6 +353,7 @@ notify_claim_review_resolve(PG_FUNCTION_ARGS)
 	bool		allow;
 	const char *outcome;
 	int			nestlevel;
+	bool		changed = false;
 
 	nclaim_require_arg(fcinfo, 0, "id");
 	verdict = nclaim_text_arg(fcinfo, 1, "verdict");
@@ -387,13 +367,15 @@ notify_claim_review_resolve(PG_FUNCTION_ARGS)
 				 errhint("Verdicts are \"DISMISS\" and, for a refusal, \"ALLOW\".")));
 
 	nclaim_begin(fcinfo);
+	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();
 	read_review(PG_GETARG_INT64(0), &review);
 	if (strcmp(review.state, "OPEN") != 0)
 		raise_decided(review.id, review.state);
 	outcome = strcmp(review.kind, "CHECK_REFUSED") == 0 ?
 		resolve_refusal(&review, allow, note, payload_hash) :
-		resolve_conflict(&review, allow, note, payload_hash);
+		resolve_other(&review, allow, note, payload_hash);
+	nclaim_park_drain(review.notice.start, &changed);
 	AtEOXact_GUC(true, nestlevel);
 	outcome = MemoryContextStrdup(caller, outcome);
 	SPI_finish();

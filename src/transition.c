@@ -9,6 +9,7 @@
 
 #include "executor/spi.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 
 #include "notify_claim.h"
 
@@ -186,6 +187,7 @@ notify_claim_transition_add(PG_FUNCTION_ARGS)
 				 errmsg("event type \"%s\" already has another transition from the same status",
 						step.event_type),
 				 errhint("Drop that one with notify_transition_drop() first.")));
+	nclaim_unpark_machine(step.machine);
 	nclaim_machine_notice(step.machine);
 	SPI_finish();
 	PG_RETURN_VOID();
@@ -205,6 +207,24 @@ delete_step(const StepArgs *step)
 						  " AND " NCLAIM_SAME("t.from_status", "$3")
 						  " AND " NCLAIM_SAME("t.to_status", "$4"),
 						  4, values) > 0;
+}
+
+/*
+ * Nothing that is parked is closed because of a transition that is gone: the next
+ * one may be there in its place.
+ */
+static void
+notice_parked(const char *machine)
+{
+	Datum		values[2] = {CStringGetTextDatum(machine), (Datum) 0};
+
+	if (nclaim_own_execute(NCLAIM_FIND_PARKED_EVENTS, values, " n",
+						   GetLatestSnapshot()) > 0)
+		ereport(NOTICE,
+				(errmsg("machine \"%s\" has parked events", machine),
+				 errdetail("They are classified again when their orders move."),
+				 errhint("Run notify_unpark_all() once the transitions are complete.")));
+	SPI_freetuptable(SPI_tuptable);
 }
 
 /*
@@ -230,6 +250,7 @@ notify_claim_transition_drop(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("machine \"%s\" has no such transition", step.machine)));
+	notice_parked(step.machine);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

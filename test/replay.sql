@@ -262,6 +262,14 @@ SELECT channel, biz_key AS key, order_no AS "order", outcome, result_json AS res
 	   left(payload_hash, 8) AS hash
 	FROM notify_claim ORDER BY id LIMIT 50;
 
+SELECT EXISTS (SELECT FROM notify_parked) AS parked \gset
+\if :parked
+\echo Parked
+SELECT claim, channel, concat(channel_txn_id, ':', event_type) AS key, order_no AS "order", parked_at,
+	   array_to_string(awaits, ', ') AS awaits, attempts, last_error
+	FROM notify_parked ORDER BY claim LIMIT 50;
+\endif
+
 SELECT EXISTS (SELECT FROM notify_review_open) AS reviews \gset
 \if :reviews
 \echo Reviews
@@ -311,6 +319,15 @@ BEGIN
 	RETURN concat_ws(' and ', nullif(array_to_string(items[:n - 1], ', '), ''), items[n]);
 END $$;
 
+-- What has become of a delivery by now; of a parked one, since it was answered.
+CREATE FUNCTION replay.outcome(step replay.step) RETURNS text
+LANGUAGE sql STABLE AS $$
+	SELECT CASE WHEN step.answer ->> 'outcome' <> 'PARKED' THEN step.answer ->> 'outcome'
+				ELSE (SELECT c.outcome FROM notify_claim AS c
+					  WHERE c.channel = step.channel
+					  AND c.biz_key = concat(step.channel_txn_id, ':', step.event_type)) END;
+$$;
+
 CREATE FUNCTION replay.unique_index_only() RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -345,14 +362,14 @@ BEGIN
 			IF notify_digest(first.channel, first.body) IS DISTINCT FROM notify_digest(s.channel, s.body)
 				OR s.answer ->> 'outcome' = 'CONFLICT' THEN
 				changed := changed + 1;
-			ELSIF first.answer ->> 'outcome' = 'NO_ORDER' AND s.answer ->> 'outcome' = 'APPLIED'
+			ELSIF first.answer ->> 'outcome' = 'NO_ORDER' AND replay.outcome(s) = 'APPLIED'
 				AND NOT (s.answer ->> 'replayed')::boolean THEN
 				lost := lost + 1;
 			END IF;
 			CONTINUE;
 		END IF;
 
-		refused := refused + (s.answer ->> 'outcome' = 'REJECTED')::integer;
+		refused := refused + (replay.outcome(s) = 'REJECTED')::integer;
 		SELECT status INTO current FROM replay.other_order WHERE id = step_id;
 		-- The legal step, else what the event stands for.
 		SELECT * INTO edge FROM notify_transition t

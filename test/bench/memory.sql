@@ -22,6 +22,7 @@ CREATE TABLE shop.refused_order (order_no bigint PRIMARY KEY, status text NOT NU
 CREATE TABLE shop.checked_order (order_no bigint PRIMARY KEY, status text NOT NULL CHECK (status <> 'PAID'));
 CREATE TABLE shop.twice_order (order_no bigint, status text NOT NULL);
 CREATE TABLE shop.hooked_order (order_no bigint PRIMARY KEY, status text NOT NULL, version integer DEFAULT 0);
+CREATE TABLE shop.poisoned_order (order_no bigint PRIMARY KEY, status text NOT NULL CHECK (status <> 'REFUNDED'));
 CREATE TABLE shop.gone_order (order_no bigint PRIMARY KEY, status text NOT NULL);
 CREATE DOMAIN shop.narrowed AS text CONSTRAINT labels CHECK (VALUE IN ('PENDING', 'PAID'));
 CREATE TABLE shop.narrowed_order (order_no bigint PRIMARY KEY, status shop.narrowed);
@@ -69,11 +70,15 @@ SELECT notify_transition_add('PAY', 'CANCELLED', NULL, message_type => 'PAID_AFT
 SELECT notify_transition_add('REFUND', 'PAID', NULL, message_type => 'REFUNDED', machine => 'biz');
 SELECT notify_transition_add('SHIP', 'PAID', 'SHIPPED', message_type => 'ORDER_SHIPPED', machine => 'biz');
 SELECT notify_transition_add('CANCEL', 'PENDING', 'CANCELLED', machine => 'biz');
+SELECT notify_event_set('SHIP', on_early => 'retry');
 SELECT notify_event_add('audit', message_type => 'AUDITED');
 SELECT notify_event_add('inner', message_type => 'NESTED');
 SELECT notify_machine_add(format('shop.%s_order', name)::regclass, 'order_no', 'status', machine => name),
 	   notify_transition_add(name, 'PENDING', 'PAID', message_type => 'PAID', machine => name)
 	FROM unnest('{nested,secured,held,meddled,refused,checked,gone,narrowed,hooked}'::text[]) AS name;
+SELECT notify_machine_add('shop.poisoned_order', 'order_no', 'status', machine => 'poisoned');
+SELECT notify_transition_add('poisoned.pay', 'PENDING', 'PAID', message_type => 'PAID', machine => 'poisoned');
+SELECT notify_transition_add('poisoned', 'PAID', 'REFUNDED', message_type => 'REFUNDED', machine => 'poisoned');
 SELECT notify_machine_add('shop.twice_order', 'order_no', 'status', machine => 'twice');
 SELECT notify_transition_add('twice', 'PENDING', NULL, message_type => 'SEEN', machine => 'twice');
 DROP TABLE shop.gone_order;
@@ -117,6 +122,27 @@ ALTER FUNCTION bench.as_stranger(bigint) OWNER TO stranger;
 CREATE FUNCTION bench.impatient(txn text, event text, order_no text) RETURNS SETOF record
 SET notify_claim.busy_timeout = 1 LANGUAGE sql AS $$
 	SELECT outcome, replayed FROM public.handle_notify(txn, event, order_no, 'b') $$;
+-- What is parked, then applied by a call or by an UPDATE, or cannot be and is given up.
+CREATE FUNCTION bench.released(n bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM public.handle_notify('G' || n, 'REFUND', n::text, repeat('b', (n % 30000)::integer));
+	PERFORM public.handle_notify('P' || n, 'PAY', n::text, 'b');
+	RETURN QUERY SELECT outcome, replayed FROM public.handle_notify('G' || n, 'REFUND', n::text, repeat('b', (n % 30000)::integer));
+END $$;
+CREATE FUNCTION bench.moved(n bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM public.handle_notify('G' || n, 'REFUND', n::text, 'b');
+	UPDATE shop.biz_order SET status = 'PAID' WHERE order_no = n;
+	RETURN QUERY SELECT outcome, replayed FROM public.handle_notify('G' || n, 'REFUND', n::text, 'b');
+END $$;
+CREATE FUNCTION bench.poisoned(n bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM public.handle_notify('G' || n, 'poisoned', n::text, 'b');
+	UPDATE shop.poisoned_order SET status = 'PAID' WHERE order_no = n;
+	PERFORM public.notify_unpark(n::text, 'poisoned');
+	PERFORM public.notify_parked_close(claim, 'poison') FROM public.notify_parked WHERE attempts = 2 AND order_no = n::text;
+	RETURN QUERY SELECT outcome, replayed FROM public.handle_notify('G' || n, 'poisoned', n::text, 'b');
+END $$;
 CREATE FUNCTION bench.replay() RETURNS void LANGUAGE sql AS $$
 	SELECT public.handle_notify('T0', 'PAY', '0', 'body 0') $$;
 GRANT EXECUTE ON FUNCTION bench.replay TO app;
@@ -140,7 +166,7 @@ CREATE TABLE bench.kind (
 );
 
 INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
-	('new', 173, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
+	('new', 143, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
 	('new, with data', 60, 'APPLIED', $$'B' || $1, 'PAY', $1::text, convert_to(repeat('body ' || $1, $1::integer % 2000), 'UTF8'), data => jsonb_build_object('amount', $1, 'text', repeat('x', $1::integer % 3000))$$, 'shop.biz_order'),
 	('new, of 1 MB', 1, 'APPLIED', $$'M' || $1, 'PAY', $1::text, repeat('y', 1000000 + $1::integer % 100000)$$, 'shop.biz_order'),
 	('new, enum', 30, 'APPLIED', $$'E' || $1, 'sub.pay', $1::text, 'b'$$, 'shop."Sub order"'),
@@ -187,6 +213,9 @@ UPDATE bench.kind SET source = format('SELECT outcome, replayed FROM public.hand
 INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
 	('busy', 1, 'BUSY', 'SELECT * FROM bench.impatient(''H'' || $1, ''held'', ''1'') AS (outcome text, replayed boolean)', NULL),
 	('claim held', 4, '55P03', 'SELECT * FROM bench.impatient(''held'', ''audit'', ''1'') AS (outcome text, replayed boolean)', NULL),
+	('parked, released by a call', 10, 'APPLIED replayed', 'SELECT * FROM bench.released($1) AS (outcome text, replayed boolean)', 'shop.biz_order'),
+	('parked, released by others', 10, 'APPLIED replayed', 'SELECT * FROM bench.moved($1) AS (outcome text, replayed boolean)', 'shop.biz_order'),
+	('parked, poison', 10, 'SKIPPED replayed', 'SELECT * FROM bench.poisoned($1) AS (outcome text, replayed boolean)', 'shop.poisoned_order'),
 	('new, as another role', 5, 'APPLIED', 'SELECT * FROM bench.as_app($1) AS (outcome text, replayed boolean)', 'shop.secured_order'),
 	('no privilege', 4, '42501', 'SELECT * FROM bench.as_stranger($1) AS (outcome text, replayed boolean)', 'shop.biz_order');
 INSERT INTO bench.kind (name, share, expected, source, before, after)

@@ -65,4 +65,4 @@ SELECT deliver('T', 'push ', '1');
 
 DROP TABLE biz_order;
 DROP FUNCTION deliver, attempt;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -38,4 +38,4 @@ SELECT a.outcome FROM unnest(ARRAY['1', '"text"', 'null', '[1, [2]]', '{"a": {"b
 SELECT jsonb_agg(payload -> 'data' ORDER BY seq) FROM notify_outbox WHERE aggregatetype <> 'notify_review';
 
 DROP TABLE body;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -179,7 +179,7 @@ SELECT attempt($$SELECT outcome FROM handle_notify('G1', 'PAY', 'O17', ''::bytea
 
 -- a schema that is dropped and made anew forgets everything
 DROP VIEW channel;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 CREATE EXTENSION notify_claim;
 SELECT notify_event_add('push');
 SELECT attempt($$SELECT outcome FROM handle_notify('A1', 'push', 'O17', ''::bytea, channel => 'stripe')$$);
@@ -187,5 +187,5 @@ SELECT notify_channel_add('stripe', digest => 'form', ignore => '{b}');
 SELECT digest = encode(sha256('a=1'), 'hex') AS digest, canonical, mode FROM notify_digest('stripe', 'a=1&b=2');
 
 DROP TABLE biz_order;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP FUNCTION attempt;

@@ -61,7 +61,7 @@ INSERT INTO probe (shape, status, event, expected) VALUES
 	('hold', 'PAID', 'RELEASE', 'EARLY');          -- on a cycle and not in the target: rule 5
 
 -- the same event name would belong to two machines: prefix it
-SELECT count(notify_machine_add('biz_order', 'order_no', 'status', machine => s)) FROM (SELECT DISTINCT shape AS s FROM shape) AS m;
+SELECT count(notify_machine_add('biz_order', 'order_no', 'status', machine => s, attach => false)) FROM (SELECT DISTINCT shape AS s FROM shape) AS m;
 SELECT count(notify_transition_add(shape || '.' || nullif(event, '-'), nullif(from_status, '-'), nullif(to_status, '-'), machine => shape)) FROM shape;
 
 CREATE FUNCTION classify(n int, event text) RETURNS text LANGUAGE sql AS $$
@@ -119,7 +119,7 @@ SELECT DISTINCT ON (m, e, f) 'r' || m AS m, e, f, t FROM (
 	FROM generate_series(1, 60) AS m, generate_series(1, 9)) AS x
 WHERE f IS DISTINCT FROM t AND (e IS NOT NULL OR t IS NOT NULL)
 ORDER BY m, e, f, t;
-SELECT count(notify_machine_add('biz_order', 'order_no', 'status', machine => m)) > 50 AS machines FROM (SELECT DISTINCT m FROM random_edge) AS x;
+SELECT count(notify_machine_add('biz_order', 'order_no', 'status', machine => m, attach => false)) > 50 AS machines FROM (SELECT DISTINCT m FROM random_edge) AS x;
 SELECT count(notify_transition_add(e, f, t, machine => m)) > 300 AS edges FROM random_edge;
 CREATE TABLE history AS
 SELECT row_number() OVER () + 1000 AS n, machine, event_type, status
@@ -149,4 +149,4 @@ SELECT status, outcome, result, replayed FROM handle_notify('K3', 'line.SHIP', '
 
 DROP TABLE biz_order, shape, probe, outcome, random_edge, history, verdict;
 DROP FUNCTION classify, oracle;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -54,4 +54,4 @@ DROP TABLE biz_order;
 SELECT outcome FROM handle_notify('T1', 'PAY', '42', '{"amount": 10}');
 SELECT outcome FROM handle_notify('T1', 'PAY', '042', '{"amount": 10}');
 
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

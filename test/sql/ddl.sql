@@ -182,4 +182,4 @@ DROP TYPE order_state;
 DROP SCHEMA somewhere;
 DROP FUNCTION pay, attempt;
 DROP SEQUENCE txn;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

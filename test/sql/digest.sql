@@ -832,4 +832,4 @@ WHERE channel = 'grown' ORDER BY c.id;
 
 DROP TABLE shop_order, notice, answer;
 DROP FUNCTION channel, dated, attempt;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -130,4 +130,4 @@ RESET notify_claim.busy_timeout;
 
 DROP TABLE biz_order, ledger;
 DROP FUNCTION pay, left_behind, attempt, refuse, book, meddle, nested, slow, show_limits;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -31,4 +31,4 @@ SELECT pg_get_function_arguments(p.oid), provolatile, proparallel, proisstrict
 FROM pg_proc p WHERE proname = 'handle_notify' ORDER BY p.oid;
 
 DROP TABLE biz_order;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

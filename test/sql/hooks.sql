@@ -249,5 +249,5 @@ RESET ROLE;
 DROP OWNED BY regress_notify_hook;
 DROP ROLE regress_notify_hook;
 DROP SCHEMA shop CASCADE;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP FUNCTION attempt;

@@ -54,7 +54,7 @@ SELECT relname, relpersistence FROM pg_class JOIN member ON classid = 'pg_class'
 SELECT seqrelid::regclass, seqcache FROM pg_sequence JOIN part ON classid = 'pg_class'::regclass AND objid = seqrelid ORDER BY 1;
 
 DROP VIEW part, member;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 
 -- in a schema of its own, with a name that needs quoting; created twice in one session
 CREATE SCHEMA "My Claims";
@@ -71,12 +71,12 @@ ALTER TABLE claims.notify_claim OWNER TO regress_notify_owner;
 SELECT outcome, replayed FROM claims.handle_notify('T2', 'push', '1', 'b');
 GRANT USAGE ON SCHEMA claims TO regress_notify_owner;
 SELECT outcome, replayed FROM claims.handle_notify('T2', 'push', '1', 'b');
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 SELECT outcome FROM claims.handle_notify('T', 'push', '1', 'b');
 \set VERBOSITY default
 CREATE EXTENSION notify_claim SCHEMA claims;
 SELECT claims.notify_event_add('push', message_type => 'PUSHED');
 SELECT outcome, replayed FROM claims.handle_notify('T', 'push', '1', 'b');
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP SCHEMA claims;
 DROP ROLE regress_notify_owner;

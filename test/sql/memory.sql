@@ -72,4 +72,4 @@ DROP VIEW kept;
 DROP TABLE biz_order;
 DROP FUNCTION call;
 DROP PROCEDURE change_and_call, replan_and_call;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -30,4 +30,4 @@ SELECT count(DISTINCT id), bool_and(id::text ~ '^.{14}4') AS version_4 FROM noti
 SELECT count(*) FROM notify_claim c WHERE c::text LIKE '%waybill%';
 
 DROP TABLE biz_order;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -89,4 +89,4 @@ RESET plan_cache_mode;
 DROP VIEW scans;
 DROP TABLE biz_order, collated;
 DROP FUNCTION look;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -27,9 +27,9 @@ SELECT attempt($$SELECT nextval('notify_claim_id_seq')$$);
 RESET ROLE;
 
 -- the owner of the order table declares its machine, given EXECUTE; nobody else's, and no event without a machine
-GRANT EXECUTE ON FUNCTION notify_machine_add(regclass, text, text, text), notify_machine_set(text, regclass, text, text), notify_machine_drop(text),
+GRANT EXECUTE ON FUNCTION notify_machine_add(regclass, text, text, text, boolean), notify_machine_set(text, regclass, text, text), notify_machine_drop(text),
 	notify_transition_add(text, text, text, text, text), notify_transition_drop(text, text, text, text),
-	notify_event_add(text, text, text, text, text, text), notify_event_set(text, text, text, text, text), notify_event_drop(text)
+	notify_event_add(text, text, text, text, text, text, interval), notify_event_set(text, text, text, text, text, interval), notify_event_drop(text)
 	TO regress_notify_shop, regress_notify_other;
 CREATE TABLE dba_table (k int PRIMARY KEY, s text);
 SELECT notify_machine_add('dba_table', 'k', 's');
@@ -203,7 +203,7 @@ CREATE OPERATOR lib.= (LEFTARG = lib.number, RIGHTARG = lib.number, FUNCTION = l
 RESET ROLE;
 SELECT outcome FROM handle_notify('L', 'LIB', '1', 'b');
 TABLE lib_order ORDER BY k;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP TABLE lib_order;
 CREATE SCHEMA planted;
 GRANT USAGE, CREATE ON SCHEMA planted TO regress_notify_app;
@@ -222,13 +222,13 @@ SELECT planted.notify_event_add('push', message_type => 'PUSHED', on_early => 's
 SELECT outcome FROM planted.handle_notify('T', 'push', '1', 'b');
 SELECT attempt($$INSERT INTO planted.notify_event VALUES ('a:b')$$) ~ '^23514' AS refused;
 SELECT DISTINCT what, who FROM hostile.seen;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 CREATE EXTENSION notify_claim;
 DROP SCHEMA planted, lib CASCADE;
 
 DROP SCHEMA hostile CASCADE;
 DROP TABLE pg_temp.notify_claim, pg_temp.notify_outbox, pg_temp.notify_event;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP SCHEMA shop CASCADE;
 DROP TABLE dba_table;
 DROP FUNCTION attempt;

@@ -55,4 +55,4 @@ DROP TABLE biz_order;
 DROP DOMAIN meddling;
 DROP FUNCTION meddle_immutable, meddle;
 DROP SEQUENCE run;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

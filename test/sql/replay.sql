@@ -78,4 +78,4 @@ SELECT outcome, replayed FROM handle_notify('T10', 'push', 'P', 'b');
 ROLLBACK;
 
 DROP FUNCTION wal_of;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

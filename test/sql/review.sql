@@ -126,7 +126,7 @@ BEGIN
 END $$;
 CREATE FUNCTION raise_version(order_no text, event_type text, raw_body bytea) RETURNS void LANGUAGE sql AS
 	'UPDATE public.biz_order SET version = version + 1 WHERE order_no = $1::int';
-SELECT notify_event_set('PAY', check_function => 'check_amount', action_function => 'raise_version');
+SELECT notify_event_set('PAY', on_early => 'retry', check_function => 'check_amount', action_function => 'raise_version');
 SELECT status, outcome, result FROM handle_notify('R1', 'PAY', '11', '{"amount": 1}', 'json', '{"d": 1}');
 SELECT outcome FROM handle_notify('R1', 'PAY', '011', '{"amount": 1.0, "time": 1}', 'json', '{"d": 2}');
 SELECT id, kind, claim, order_no, body, data, reason, hits, variants, state, same_hash FROM review WHERE biz_key = 'R1:PAY';
@@ -188,7 +188,7 @@ SELECT id, biz_key, notify_review_resolve(id, 'ALLOW', 'go on') FROM notify_revi
 SELECT notify_event_drop('PAY');
 SELECT id, biz_key, notify_review_resolve(id, 'ALLOW', 'go on') FROM notify_review WHERE biz_key = 'S25:PAY';
 SELECT notify_transition_add('PAY', 'PENDING', 'PAID', message_type => 'ORDER_PAID');
-SELECT notify_event_set('PAY', check_function => 'check_amount', action_function => 'raise_version');
+SELECT notify_event_set('PAY', on_early => 'retry', check_function => 'check_amount', action_function => 'raise_version');
 SELECT id, biz_key, state, decided FROM review WHERE biz_key LIKE 'S%';
 SELECT biz_key, outcome, result_json FROM notify_claim WHERE biz_key LIKE 'S%' ORDER BY id;
 SELECT verb, review, claim IS NOT NULL AS claim FROM notify_decision ORDER BY id;
@@ -293,4 +293,4 @@ DROP ROLE regress_notify_reviewer, regress_notify_owner;
 DROP VIEW review;
 DROP TABLE biz_order;
 DROP FUNCTION check_amount, raise_version, fails, attempt;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

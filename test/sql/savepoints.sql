@@ -95,4 +95,4 @@ DROP VIEW kept;
 DROP TABLE biz_order;
 DROP FUNCTION pay_or_not;
 DROP PROCEDURE pay_all;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -77,4 +77,4 @@ SELECT outcome, result, replayed FROM handle_notify('X', 'UNHEARD', 'A', 'b');
 DROP FUNCTION try_later, try;
 DROP TABLE biz_order;
 DROP FUNCTION touch;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;

@@ -184,7 +184,7 @@ SELECT count(*) FROM notify_claim WHERE biz_key LIKE 'T3:%';
 SELECT walk('p_key1', 'k', 's', (SELECT min(k) FROM p_key1 WHERE s = 'PENDING')::text, (SELECT min(k) FROM p_key1 WHERE s = 'PENDING')::text) LIKE 'APPLIED%' AS applied;
 
 SET client_min_messages = error;
-DROP EXTENSION notify_claim;
+DROP EXTENSION notify_claim CASCADE;
 DROP SCHEMA "Sch""ema" CASCADE;
 DROP TABLE k_text, k_varchar, k_char, k_bigint, k_smallint, k_uuid, k_numeric, k_date, k_domain, k_enum, k_pattern, k_collated, k_limited, k_limited_domain, k_bytea, k_time, s_numeric,
 	s_varchar, s_char, s_enum, s_integer, s_domain, p_key, p_time, no_index, partial, deferred, unique_status;

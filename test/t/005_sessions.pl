@@ -17,7 +17,7 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE other_order (order_no int PRIMARY KEY, status text);
 	INSERT INTO biz_order SELECT n, 'PENDING' FROM generate_series(1, 100) AS n;
 	INSERT INTO other_order SELECT n, 'PENDING' FROM generate_series(1, 100) AS n;
-	SELECT notify_machine_add('biz_order', 'order_no', 'status');
+	SELECT notify_machine_add('biz_order', 'order_no', 'status', attach => false);
 	SELECT notify_transition_add('PAY', 'PENDING', 'PAID', message_type => 'ORDER_PAID');
 });
 
@@ -109,7 +109,7 @@ $session->query_safe(q{SELECT 1});
 $node->safe_psql('postgres', q{
 	DROP EXTENSION notify_claim;
 	CREATE EXTENSION notify_claim;
-	SELECT notify_machine_add('other_order', 'order_no', 'status');
+	SELECT notify_machine_add('other_order', 'order_no', 'status', attach => false);
 	SELECT notify_transition_add('PAY', 'PENDING', 'RENEWED');
 });
 is(pay(), 'APPLIED RENEWED', 'an extension that was created anew');

@@ -86,6 +86,9 @@ $node->safe_psql('shop', qq{
 	SELECT notify_review_resolve(id, 'DISMISS', 'geprüft') FROM notify_review
 		WHERE biz_key IN ('K1:PAY', 'K4:push') ORDER BY id;
 	SELECT notify_channel_set('kasse', ignore => '{notify_time}');
+
+	-- what waits for its order
+	SELECT handle_notify('K5', 'REFUND', '8', 'parked', data => '{"a": 2}');
 });
 is( $node->safe_psql('shop', qq{
 		SET search_path = $ext, $app;
@@ -226,8 +229,15 @@ sub restored
 			SELECT string_agg(seq::text || ' ' || type, ' ' ORDER BY seq)
 				FROM $ext.notify_outbox WHERE payload ->> 'biz_key' LIKE 'N%';
 			SELECT "State" FROM $app."Order List" WHERE "No." = 10}),
-		"APPLIED\nAPPLIED\nAPPLIED\n15 16 17\n24 ORDER_PAID 25 ORDER_SHIPPED 26 PUSHED\nverschickt",
+		"APPLIED\nAPPLIED\nAPPLIED\n16 17 18\n24 ORDER_PAID 25 ORDER_SHIPPED 26 PUSHED\nverschickt",
 		"$name: new notices are processed, and the numbers go on");
+	is( $server->safe_psql($dbname, qq{
+			SET client_min_messages = warning;
+			SET search_path = $ext, $app;
+			UPDATE "Order List" SET "State" = 'bezahlt' WHERE "No." = 8;
+			SELECT outcome FROM handle_notify('K5', 'REFUND', '8', 'parked');
+			SELECT type, payload ->> 'data' FROM notify_outbox ORDER BY seq DESC LIMIT 1}),
+		"APPLIED\nREFUND_RECORDED|{\"a\": 2}", "$name: what was parked is released");
 	is( $server->safe_psql($dbname, qq{
 			SET client_min_messages = warning;
 			SET search_path = $ext, $app;
@@ -271,15 +281,16 @@ run('pg_restore -s', 'pg_restore', '-e', '-s', '-d', 'halves', "$dir/shop.dump")
 run('pg_restore -a', 'pg_restore', '-e', '-a', '-d', 'halves', "$dir/shop.dump");
 restored($node, 'halves', 'in two halves', 1);
 
-# Schema by schema: the application's as it is, the extension's data into an
-# extension that has been created before.
+# Schema by schema, into a database where the extension has been created: the
+# application's as it is, with the trigger of the order table, and the extension's
+# data.
 
 run('pg_dump -n, application', 'pg_dump', '-n', $app, '-f', "$dir/app.sql", 'shop');
 run('pg_dump -n, extension', 'pg_dump', '-n', $ext, '-f', "$dir/ext.sql", 'shop');
 run('pg_dump -n -a, extension', 'pg_dump', '-n', $ext, '-a', '-f', "$dir/ext-data.sql", 'shop');
 create_database($node, 'parts');
-run('psql, application', @psql, '-f', "$dir/app.sql", '-d', 'parts');
 $node->safe_psql('parts', "CREATE SCHEMA $ext; CREATE EXTENSION notify_claim SCHEMA $ext");
+run('psql, application', @psql, '-f', "$dir/app.sql", '-d', 'parts');
 run('psql, extension', @psql, '-f', "$dir/ext-data.sql", '-d', 'parts');
 restored($node, 'parts', 'schema by schema', 0);
 like(PostgreSQL::Test::Utils::slurp_file("$dir/ext.sql"),

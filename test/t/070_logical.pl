@@ -24,12 +24,12 @@ foreach my $node ($publisher, $subscriber)
 	});
 }
 $publisher->safe_psql('postgres', q{
-	SELECT notify_machine_add('biz_order', 'order_no', 'status');
+	SELECT notify_machine_add('biz_order', 'order_no', 'status', attach => false);
 	SELECT notify_transition_add('PAY', 'PENDING', 'PAID');
 	CREATE PUBLICATION definitions FOR TABLE notify_event, notify_transition, notify_channel;
 });
 $subscriber->safe_psql('postgres', q{
-	SELECT notify_machine_add('biz_order', 'order_no', 'status');
+	SELECT notify_machine_add('biz_order', 'order_no', 'status', attach => false);
 	CREATE SUBSCRIPTION definitions CONNECTION '} . $publisher->connstr . q{ dbname=postgres'
 		PUBLICATION definitions;
 });

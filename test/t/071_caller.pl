@@ -123,7 +123,7 @@ is($app->notify('T12', 'PAY', '7'), 'APPLIED', 'and given back');
 $node->safe_psql('postgres', q{
 	CREATE SCHEMA shop AUTHORIZATION owner;
 	SELECT notify_grant('owner', 'app');
-	GRANT EXECUTE ON FUNCTION notify_machine_add(regclass, text, text, text),
+	GRANT EXECUTE ON FUNCTION notify_machine_add(regclass, text, text, text, boolean),
 		notify_transition_add(text, text, text, text, text) TO owner});
 my $owner = NotifyClaim::Session->new($node, '-U', 'owner');
 is($owner->query(q{

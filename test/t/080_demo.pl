@@ -231,7 +231,7 @@ foreach my $name (sort keys %provider)
 	ok((grep { $steps[$_]->{outcome} eq 'APPLIED' && $steps[$_]->{replayed} eq '' } @notices), "$name: a notice is applied");
 	ok((grep { $steps[$_]->{replayed} ne '' } @notices), "$name: a retry is replayed") unless $name =~ /v3/;
 	is( join("\n", map { values_of($steps[$_], 'channel', 'ack') } @notices),
-		join("\n", map { "$channel | " . ($steps[$_]->{outcome} =~ /^(APPLIED|SKIPPED)/ ? $ok : $fail) } @notices),
+		join("\n", map { "$channel | " . ($steps[$_]->{outcome} =~ /^(APPLIED|SKIPPED|PARKED)/ ? $ok : $fail) } @notices),
 		"$name: what it is answered");
 	foreach my $notice (@log[@notices])
 	{
@@ -282,9 +282,13 @@ is(join(' ', map { $_->{digest} } table($providers, 'Claims')),
 	'json json form form form json xml json json json json json', 'every body could be read');
 
 my @refund = grep { $_->{key} eq '2024111122001473031404527711/RF-77:REFUND' } @steps;
-is(values_of($refund[0], @columns), 'PENDING_PAY | EARLY | PENDING_PAY |  | 500 fail', 'a refund that is early');
-is(values_of($refund[1], @columns), 'PAID | APPLIED | PAID |  | 200 success', 'is applied when it comes again');
+is(values_of($refund[0], @columns), 'PENDING_PAY | PARKED | PENDING_PAY |  | 200 success', 'a refund that is early');
+is(values_of($refund[1], @columns), 'PAID | APPLIED | PAID | replayed | 200 success', 'was applied when it comes again');
 is(scalar(@refund), 2, 'and that was it');
+is(join("\n", map { values_of($_, 'type', 'data') } grep { $_->{aggregateid} eq 'AL-2001' } table($providers, 'Outbox')),
+	qq(ORDER_PAID | {"amount": "88.00"}\nREFUND_RECORDED | {"refund_fee": "20.00"}\nREFUND_RECORDED | {"refund_fee": "35.00"}),
+	'its message follows the payment\'s');
+unlike($providers, qr/^Parked$/m, 'nothing is left parked');
 is(sentence($providers),
 	'accepted 1 notification that a check refuses, sent 3 messages twice or too early, '
 	  . 'lost 1 notification that came before its order and overlooked 1 repeat with other content.',
@@ -416,6 +420,13 @@ my @sentences = (
 		carried('A', 'paid', 1, 1, 1), new_order(1), carried('A', 'paid', 1, 2, 2) ],
 	[   'accepted 2 notifications that a check refuses.',
 		new_order(1), status(1, 'SENT'), (map { delivery('A', 'back', 1, 'bad') } (1, 2)), delivery('B', 'login', 'u', 'bad') ],
+	# Parked, and applied or refused later.
+	[   'lost 1 notification that came before its order.',
+		delivery('A', 'sent', 1), new_order(1), delivery('A', 'sent', 1), delivery('A', 'paid', 1) ],
+	[   'moved 1 from NEW to BACK, moved 1 from BACK to PAID, told its consumers so '
+		  . 'and accepted 1 notification that a check refuses.',
+		new_order(1), delivery('A', 'back', 1, 'bad'), delivery('A', 'paid', 1), delivery('A', 'sent', 1),
+		delivery('A', 'back', 1, 'bad') ],
 	[   'accepted 1 notification that a check refuses and overlooked 1 repeat with other content.',
 		new_order(1), status(1, 'SENT'), delivery('A', 'back', 1, 'bad'), delivery('A', 'back', 1, 'good') ]);
 my @logs = map { file("harm$_.jsonl", @{ $sentences[$_] }[ 1 .. $#{ $sentences[$_] } ]) } (0 .. $#sentences);
@@ -459,7 +470,9 @@ is(rows_of($section, 'Outbox', 'seq', @message),
 ($order) = table($section, 'Orders in shop."Order"');
 is(values_of($order, 'id', 'state', 'note'), '1 | SENT | it\'s a \\', 'and the order');
 is(sentence($section), 'overlooked 1 repeat with other content.', 'another spelling of the order number is no other content');
-unlike(section($stdout, 'harm0.jsonl'), qr/^(Reviews|Review \d+:.*|Acks in full)$/m, 'no section about nothing');
+is(rows_of(section($stdout, 'harm3.jsonl'), 'Parked', 'claim', 'channel', 'key', 'order', 'parked_at', 'awaits', 'attempts', 'last_error'),
+	join("\n", map { "$_ | default | A$_:sent | $_ | NEW | PAID | 0 | " } (1 .. 6)), 'what is left parked');
+unlike(section($stdout, 'harm0.jsonl'), qr/^(Parked|Reviews|Review \d+:.*|Acks in full)$/m, 'no section about nothing');
 foreach my $i (0 .. $#sentences)
 {
 	my $sentence = $sentences[$i]->[0];

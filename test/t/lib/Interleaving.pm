@@ -11,7 +11,7 @@ use Exporter 'import';
 use NotifyClaim;
 use Test::More;
 
-our @EXPORT = qw(stage play leave);
+our @EXPORT = qw(stage set_stage play leave);
 
 # Two orders for each play, A and B, and notices for them.
 my %notice = (
@@ -38,16 +38,40 @@ my %statement = (
 	'ROLLBACK PREPARED' => q{ROLLBACK PREPARED 'p-%d'},
 	'impatient' => q{SET LOCAL notify_claim.busy_timeout = '1ms'});
 
+# What is done before each play, and looked at in the end.
+my $beginning = '';
+my $ending = q{
+	SELECT (SELECT count(*) FROM notify_claim WHERE biz_key LIKE 'T_-%d:%') || ' claims, '
+		|| (SELECT count(*) FROM moved WHERE by_call AND order_no LIKE '_-%d') || ' transitions, '
+		|| (SELECT count(*) FROM notify_outbox WHERE aggregateid LIKE '_-%d') || ' messages'
+		|| (SELECT coalesce(string_agg(', ' || left(order_no, 1) || ' ' || status, ''
+				ORDER BY order_no), '')
+			FROM biz_order WHERE order_no LIKE '_-%d');
+	SELECT * FROM broken};
+
 my @levels = ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
-my ($node, %session, $n, $level);
+my (%session, $n, $level);
 
 # The server that the plays are given on; create_orders() has been there.
 sub stage
 {
-	($node) = @_;
+	my ($node) = @_;
 
 	%session = map { $_ => NotifyClaim::Session->new($node) } qw(a b c watcher);
 	$n = 0;
+	return;
+}
+
+# Sets what plays about something else need: "notices" and "statements" beside
+# those above, "beginning" and "ending" instead of them.
+sub set_stage
+{
+	my (%set) = @_;
+
+	%notice = (%notice, %{ $set{notices} // {} });
+	%statement = (%statement, %{ $set{statements} // {} });
+	$beginning = $set{beginning} // $beginning;
+	$ending = $set{ending} // $ending;
 	return;
 }
 
@@ -105,14 +129,7 @@ sub at_level
 # What became of the play's claims, orders and messages, and of the promises.
 sub the_end
 {
-	return $node->safe_psql('postgres', qq{
-		SELECT (SELECT count(*) FROM notify_claim WHERE biz_key LIKE 'T_-$n:%') || ' claims, '
-			|| (SELECT count(*) FROM moved WHERE by_call AND order_no LIKE '_-$n') || ' transitions, '
-			|| (SELECT count(*) FROM notify_outbox WHERE aggregateid LIKE '_-$n') || ' messages'
-			|| (SELECT coalesce(string_agg(', ' || left(order_no, 1) || ' ' || status, ''
-					ORDER BY order_no), '')
-				FROM biz_order WHERE order_no LIKE '_-$n');
-		SELECT * FROM broken});
+	return $session{watcher}->query(numbered($ending));
 }
 
 # Plays the steps at each level.  Every step must have its outcome, and in the
@@ -129,8 +146,7 @@ sub play
 
 		$level = $_;
 		$n++;
-		$node->safe_psql('postgres',
-			"INSERT INTO biz_order VALUES ('A-$n', 'PENDING_PAY'), ('B-$n', 'PENDING_PAY')");
+		$session{watcher}->query("$beginning; INSERT INTO biz_order VALUES ('A-$n', 'PENDING_PAY'), ('B-$n', 'PENDING_PAY')");
 		$session{$_}->query(q{SET notify_claim.busy_timeout = '60s'}) foreach qw(a b c);
 		foreach my $step (@steps)
 		{

@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT =
-  qw(start_node create_orders create_breakpoints call counts promises_kept);
+  qw(start_node create_orders create_parking create_breakpoints call counts promises_kept);
 
 # A running server of its own, with the given lines in postgresql.conf.  "init"
 # and "extension" => 0 as the second argument's members.
@@ -50,6 +50,8 @@ sub create_orders
 			PERFORM notify_transition_add('SHIP', 'PAID', 'SHIPPED', message_type => 'ORDER_SHIPPED');
 			PERFORM notify_transition_add('REFUND', 'PAID', NULL, message_type => 'REFUND_RECORDED');
 			PERFORM notify_transition_add(NULL, 'PENDING_PAY', 'CANCELLED');
+			PERFORM notify_event_set('SHIP', on_early => 'retry');
+			PERFORM notify_event_set('REFUND', on_early => 'retry');
 			PERFORM notify_event_add('push', 'PUSHED');
 		END $$;
 
@@ -102,6 +104,116 @@ sub create_orders
 				SELECT DISTINCT ON (order_no) order_no, became FROM moved ORDER BY order_no, at DESC) AS m
 				USING (order_no)
 			WHERE m.became <> o.status;
+	});
+	return;
+}
+
+# Makes create_orders()'s machine one that parks, and a longer one, with an oracle
+# of its own:
+#
+#	PAY      PENDING_PAY -> PAID       SHIP     PAID -> SHIPPED
+#	REFUND   PAID stays PAID           SIGN     SHIPPED -> SIGNED
+#	CREDIT   RETURNED -> CREDITED      SIGNED -> RETURNED is for the application
+#
+# SHIP has an action function that raises for the orders in the table "poison",
+# the SQL state that is given there.  "moved" has the messages too, between the
+# moves, and tells whether a notification made a move also where that was parked.
+sub create_parking
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', q{
+		SET client_min_messages = warning;
+		CREATE TABLE poison (order_no text PRIMARY KEY, sqlstate text NOT NULL);
+		CREATE FUNCTION poisoned(order_no text, event_type text, raw_body bytea) RETURNS void
+		LANGUAGE plpgsql AS $$
+		DECLARE
+			poison text := (SELECT p.sqlstate FROM public.poison AS p WHERE p.order_no = $1);
+		BEGIN
+			IF poison IS NOT NULL THEN
+				RAISE 'poison' USING errcode = poison;
+			END IF;
+		END $$;
+		DO $$ BEGIN
+			PERFORM notify_transition_add('SIGN', 'SHIPPED', 'SIGNED', message_type => 'ORDER_SIGNED');
+			PERFORM notify_transition_add(NULL, 'SIGNED', 'RETURNED');
+			PERFORM notify_transition_add('CREDIT', 'RETURNED', 'CREDITED', message_type => 'ORDER_CREDITED');
+			PERFORM notify_event_set('SHIP', on_early => 'park', action_function => 'public.poisoned');
+			PERFORM notify_event_set('REFUND', on_early => 'park');
+		END $$;
+
+		ALTER TABLE moved ADD message text;
+		DROP TRIGGER record_move ON biz_order;
+		CREATE OR REPLACE FUNCTION record_move() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+		BEGIN
+			INSERT INTO moved (order_no, was, became, by_call)
+				VALUES (new.order_no, CASE WHEN old.order_no = new.order_no THEN old.status END, new.status,
+					tg_op = 'UPDATE' AND (current_query() ~ 'notify' OR pg_trigger_depth() > 1));
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER record_move AFTER INSERT OR UPDATE ON biz_order
+			FOR EACH ROW EXECUTE FUNCTION record_move();
+		ALTER TABLE biz_order ENABLE ALWAYS TRIGGER record_move;
+		CREATE FUNCTION record_message() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+		BEGIN
+			INSERT INTO moved (order_no, was, became, by_call, message)
+				VALUES (new.aggregateid, new.payload ->> 'from', new.payload ->> 'to', false, new.type);
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER record_message AFTER INSERT ON notify_outbox
+			FOR EACH ROW WHEN (new.aggregatetype = 'biz_order') EXECUTE FUNCTION record_message();
+
+		-- Is the event legal now, can it become legal, or neither?
+		CREATE VIEW reachable AS
+		WITH RECURSIVE reachable AS (
+			SELECT from_status, to_status FROM notify_transition WHERE to_status IS NOT NULL
+			UNION
+			SELECT r.from_status, t.to_status FROM reachable AS r
+				JOIN notify_transition AS t ON t.from_status = r.to_status AND t.to_status IS NOT NULL)
+		TABLE reachable;
+		CREATE FUNCTION verdict(event text, status text) RETURNS text LANGUAGE sql AS $$
+			SELECT CASE
+				WHEN EXISTS (SELECT FROM notify_transition WHERE event_type = event AND from_status = status)
+					THEN 'legal'
+				WHEN EXISTS (SELECT FROM notify_transition AS t JOIN reachable AS r ON r.to_status = t.from_status
+						WHERE t.event_type = event AND r.from_status = status)
+					THEN 'early'
+				ELSE 'never'
+			END
+		$$;
+
+		-- One row for each broken promise.
+		CREATE VIEW astray AS
+		SELECT promise, row FROM broken WHERE promise <> 'claim not in its final form'
+		UNION ALL
+		SELECT 'claim not in a form that is kept', biz_key
+			FROM notify_claim AS c LEFT JOIN notify_body AS b ON b.claim = c.id
+			WHERE (claim_state = 'PARKED') <> (outcome = 'PARKED')
+				OR claim_state NOT IN ('DONE', 'PARKED')
+				OR outcome NOT IN ('APPLIED', 'SKIPPED', 'REJECTED', 'PARKED')
+				OR (claim_state = 'PARKED') <> (b.claim IS NOT NULL)
+				OR payload_hash !~ '^[0-9a-f]{64}$' OR result_json IS NULL
+				OR claim_state = 'PARKED' AND payload_hash IS DISTINCT FROM encode(sha256(b.raw_body), 'hex')
+		UNION ALL
+		SELECT 'parked, but ' || verdict(split_part(biz_key, ':', 2), status), biz_key
+			FROM notify_claim JOIN biz_order USING (order_no) JOIN notify_body AS b ON b.claim = notify_claim.id
+			WHERE claim_state = 'PARKED' AND verdict(split_part(biz_key, ':', 2), status) <> 'early'
+				AND (b.attempts = 0 OR b.last_error IS NULL)
+		UNION ALL
+		SELECT 'skipped, but ' || verdict(split_part(biz_key, ':', 2), result_json ->> 'skipped'), biz_key
+			FROM notify_claim
+			WHERE outcome = 'SKIPPED' AND result_json ->> 'reason' IN ('stale', 'already')
+				AND verdict(split_part(biz_key, ':', 2), result_json ->> 'skipped') <> 'never'
+		UNION ALL
+		SELECT 'message not where its transition is', order_no || ' ' || at
+			FROM (SELECT *,
+					lag(CASE WHEN message IS NULL THEN became ELSE was END) OVER history AS before,
+					lag(message) OVER history AS last_message, lag(became) OVER history AS last_became,
+					lead(by_call AND message IS NULL) OVER history AS next_by_call
+				FROM moved WINDOW history AS (PARTITION BY order_no ORDER BY at)) AS m
+			WHERE was <> before
+				OR message IS NOT NULL AND was <> became AND next_by_call IS NOT TRUE
+				OR by_call AND (last_message IS NULL OR last_became <> became);
 	});
 	return;
 }
