@@ -54,11 +54,7 @@ nclaim_probe_again(const NClaimNotice *notice, NClaimAnswer *answer)
 	if (nclaim_claim_answer(notice, answer))
 		return true;
 	if (nclaim_claim_is_invisible(notice))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("The notification was claimed after the transaction's snapshot was taken."),
-				 errhint("The transaction might succeed if retried.")));
+		nclaim_raise_not_serializable("The notification was claimed after the transaction's snapshot was taken.");
 	return false;
 }
 

@@ -61,11 +61,7 @@ nclaim_owned_machine(const char *name)
 static void
 raise_changed_meanwhile(void)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update"),
-			 errdetail("The machine was changed after the transaction's snapshot was taken."),
-			 errhint("The transaction might succeed if retried.")));
+	nclaim_raise_not_serializable("The machine was changed after the transaction's snapshot was taken.");
 }
 
 /*
@@ -142,13 +138,6 @@ require_usable_table(Oid relid, const char *order_column,
 	nclaim_problem_raise(&problem);
 }
 
-static char *
-qualified_name(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
-}
-
 /* Raises 42P01 for an OID that is no relation's. */
 static Oid
 relation_arg(FunctionCallInfo fcinfo, int n)
@@ -186,7 +175,7 @@ notify_claim_machine_add(PG_FUNCTION_ARGS)
 	require_usable_table(relid, order_column, status_column);
 	values[0] = name;
 	values[1] = psprintf("%u", relid);
-	values[2] = qualified_name(relid);
+	values[2] = nclaim_relation_name(relid);
 	values[3] = order_column;
 	values[4] = status_column;
 	if (nclaim_own_run("INSERT INTO @.notify_machine (machine, order_table, order_table_name, order_column, status_column)"
@@ -239,7 +228,7 @@ notify_claim_machine_set(PG_FUNCTION_ARGS)
 
 	values[0] = name;
 	values[1] = psprintf("%u", relid);
-	values[2] = qualified_name(relid);
+	values[2] = nclaim_relation_name(relid);
 	values[3] = order_column;
 	values[4] = status_column;
 	nclaim_own_run("UPDATE @.notify_machine SET"

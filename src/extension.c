@@ -282,6 +282,20 @@ nclaim_own_run(const char *sql, int nargs, const char *const *texts)
 }
 
 /*
+ * Raises 40001 for what the transaction's snapshot cannot see; "detail" says what
+ * that is, or is NULL.
+ */
+void
+nclaim_raise_not_serializable(const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 detail == NULL ? 0 : errdetail("%s", detail),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/*
  * A value of what a statement returned as text, or NULL, in the current memory
  * context; columns are counted from 1.
  */

@@ -52,7 +52,6 @@ typedef enum NClaimOwnStatement
 	NCLAIM_INSERT_CLAIM,
 	NCLAIM_CLOSE_CLAIM,
 	NCLAIM_FIND_PARKED,
-	NCLAIM_FIND_ANY_PARKED,
 	NCLAIM_FIND_PARKED_EVENTS,
 	NCLAIM_FIND_PARKED_MACHINES,
 	NCLAIM_FIND_PARKED_ORDERS,
@@ -113,6 +112,7 @@ extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 								 const char *nulls, Snapshot snapshot);
 extern uint64 nclaim_own_run(const char *sql, int nargs,
 							 const char *const *texts);
+extern void nclaim_raise_not_serializable(const char *detail);
 extern char *nclaim_own_text(SPITupleTable *rows, uint64 row, int column);
 
 /* Condition that a column equals a parameter, null being a value too. */
@@ -304,7 +304,7 @@ typedef struct NClaimOrderTable
 								 * hold */
 } NClaimOrderTable;
 
-/* The row of an order, while it is locked. */
+/* The row of an order, as it was read. */
 typedef struct NClaimOrderRow
 {
 	char	   *order_no;		/* in the table's own spelling */
@@ -486,6 +486,7 @@ extern List *nclaim_machines_of(Oid relid);
 
 /* in resolve.c */
 
+extern char *nclaim_relation_name(Oid relid);
 extern Oid	nclaim_table_by_name(const char *name);
 extern void nclaim_resolve_table(NClaimMachine *machine, Oid declared);
 extern void nclaim_problem_raise(const NClaimProblem *problem);

@@ -309,11 +309,7 @@ find_parked(const char *order_no, uint64 *count)
 		return ids;
 	seen = read_parked(order_no, InvalidSnapshot, &nseen);
 	if (nseen != *count || memcmp(ids, seen, nseen * sizeof(int64)) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("A notification was parked for the order after the transaction's snapshot was taken."),
-				 errhint("The transaction might succeed if retried.")));
+		nclaim_raise_not_serializable("What is parked for the order has changed since the transaction's snapshot was taken.");
 	return ids;
 }
 

@@ -217,8 +217,6 @@ nclaim_unpark_machine(const char *name)
 	instr_time	start;
 	int			nestlevel;
 
-	if (nclaim_own_execute(NCLAIM_FIND_ANY_PARKED, NULL, NULL, GetLatestSnapshot()) == 0)
-		return;
 	INSTR_TIME_SET_CURRENT(start);
 	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();

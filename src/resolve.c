@@ -17,6 +17,14 @@
 
 #include "notify_claim.h"
 
+/* A relation's name, qualified and quoted. */
+char *
+nclaim_relation_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
 /* The table of that qualified name, or InvalidOid. */
 Oid
 nclaim_table_by_name(const char *name)
@@ -59,7 +67,7 @@ nclaim_resolve_table(NClaimMachine *machine, Oid declared)
 		problem->message = psprintf("order table of machine \"%s\" is ambiguous",
 									machine->name);
 		problem->hint = psprintf("The table that it was declared for is now %s, and another one is named %s. Choose one with notify_machine_set().",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(declared)), relname),
+								 nclaim_relation_name(declared),
 								 machine->table_name);
 	}
 }

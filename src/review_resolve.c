@@ -76,15 +76,6 @@ read_notice(Review *review, SPITupleTable *rows)
 	notice->allowed = true;
 }
 
-NCLAIM_NORETURN static void
-raise_not_serializable(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent update"),
-			 errhint("The transaction might succeed if retried.")));
-}
-
 /*
  * Reads a review.  Raises 42704 where there is none, 40001 where it is newer
  * than the transaction's snapshot.
@@ -99,7 +90,7 @@ read_review(int64 id, Review *review)
 	{
 		if (IsolationUsesXactSnapshot() &&
 			nclaim_own_execute(NCLAIM_FIND_REVIEW, &value, NULL, GetLatestSnapshot()) > 0)
-			raise_not_serializable();
+			nclaim_raise_not_serializable(NULL);
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("review " INT64_FORMAT " does not exist", id)));
@@ -224,7 +215,7 @@ dismiss_refusal(const Review *review, const char *note)
 		return claim.outcome;
 	}
 	if (!nclaim_claim_answer(&review->notice, &answer))
-		raise_not_serializable();
+		nclaim_raise_not_serializable(NULL);
 	return overtaken(review, "DISMISS", note, &answer);
 }
 

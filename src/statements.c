@@ -49,16 +49,11 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		6, {INT8OID, VARCHAROID, VARCHAROID, VARCHAROID, JSONBOID, UUIDOID}
 	},
 	[NCLAIM_FIND_PARKED] = {
-		"SELECT c.id, c.outcome FROM @.notify_claim AS c"
+		"SELECT c.id FROM @.notify_claim AS c"
 		" WHERE c.order_no OPERATOR(pg_catalog.=) $1"
 		" AND c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text"
 		" ORDER BY c.id",
 		1, {VARCHAROID}
-	},
-	[NCLAIM_FIND_ANY_PARKED] = {
-		"SELECT 1 FROM @.notify_claim AS c WHERE"
-		" c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text LIMIT 1",
-		0
 	},
 	/* Parked events; those of an event without a machine are none. */
 	[NCLAIM_FIND_PARKED_EVENTS] = {

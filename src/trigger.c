@@ -148,13 +148,6 @@ is_attached(Oid relid, bool ours)
 						  lengthof(values), values) > 0;
 }
 
-static char *
-table_name(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
-}
-
 static void
 run(const char *sql)
 {
@@ -175,7 +168,7 @@ nclaim_trigger_attach(Oid relid)
 	if (!is_attached(relid, false))
 		run(psprintf("CREATE TRIGGER " TRIGGER_NAME
 					 " AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION %s",
-					 table_name(relid), nclaim_own_sql("@.notify_order_moved()")));
+					 nclaim_relation_name(relid), nclaim_own_sql("@.notify_order_moved()")));
 }
 
 /*
@@ -188,7 +181,7 @@ nclaim_trigger_detach(Oid relid)
 {
 	if (get_rel_name(relid) != NULL && is_attached(relid, true) &&
 		nclaim_machines_of(relid) == NIL)
-		run(psprintf("DROP TRIGGER " TRIGGER_NAME " ON %s", table_name(relid)));
+		run(psprintf("DROP TRIGGER " TRIGGER_NAME " ON %s", nclaim_relation_name(relid)));
 }
 
 /*

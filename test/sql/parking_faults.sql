@@ -128,15 +128,17 @@ SELECT outcome FROM handle_notify('1', 'H_REFUND', '1', '');
 UPDATE other.hidden SET status = 'PAID' WHERE id = 1;
 TABLE other.hidden ORDER BY id;
 RESET ROLE;
--- and the owner itself, whose own calls it does hold for, in one session
+-- and the owner itself, whose own calls it does hold for, in one session and with the release's search_path
 GRANT EXECUTE ON FUNCTION handle_notify(text, text, text, bytea, text, jsonb) TO regress_notify_owner;
 SET ROLE regress_notify_owner;
-SELECT outcome FROM handle_notify('2', 'H_REFUND', '2', ''::bytea);
+SET search_path = pg_catalog, other, pg_temp;
+SELECT outcome FROM public.handle_notify('2', 'H_REFUND', '2', ''::bytea);
 CREATE POLICY owner ON other.hidden TO regress_notify_owner USING (id = 2);
-SELECT outcome FROM handle_notify('1', 'H_PAY', '1', ''::bytea);
-SELECT outcome FROM handle_notify('2', 'H_REFUND', '2', ''::bytea);
-SELECT outcome FROM handle_notify('2', 'H_PAY', '2', ''::bytea);
+SELECT outcome FROM public.handle_notify('1', 'H_PAY', '1', ''::bytea);
+SELECT outcome FROM public.handle_notify('2', 'H_REFUND', '2', ''::bytea);
+SELECT outcome FROM public.handle_notify('2', 'H_PAY', '2', ''::bytea);
 TABLE other.hidden;
+RESET search_path;
 RESET ROLE;
 
 -- the key's type is read as the table's owner too
