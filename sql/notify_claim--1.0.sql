@@ -183,14 +183,18 @@ COMMENT ON INDEX @extschema@.notify_claim_order_no_idx IS 'finds everything on r
 COMMENT ON INDEX @extschema@.notify_claim_parked_idx IS 'finds what is parked for an order; nearly empty';
 
 CREATE TABLE @extschema@.notify_outbox (
-	seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	seq bigint GENERATED ALWAYS AS IDENTITY,
 	id uuid NOT NULL,
 	aggregatetype varchar(255) COLLATE "C" NOT NULL,
 	aggregateid varchar(255) COLLATE "C" NOT NULL,
 	type varchar(255) COLLATE "C" NOT NULL,
 	payload jsonb NOT NULL,
-	created_at timestamptz NOT NULL
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (aggregateid, seq)
 );
+-- The partition of a message; src/statements.c has the same expression.
+CREATE INDEX notify_outbox_partition_idx ON @extschema@.notify_outbox
+	((pg_catalog.hashtext(aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31), seq);
 COMMENT ON TABLE @extschema@.notify_outbox IS
 'Messages for consumers, committed with the change that they tell of. INSERT and DELETE only; the columns are those of Debezium''s outbox event router.';
 COMMENT ON COLUMN @extschema@.notify_outbox.seq IS 'rises in commit order within one order';
@@ -200,6 +204,117 @@ COMMENT ON COLUMN @extschema@.notify_outbox.aggregateid IS 'order number; of an 
 COMMENT ON COLUMN @extschema@.notify_outbox.type IS 'message type of the transition or event; of an alarm, the review''s kind';
 COMMENT ON COLUMN @extschema@.notify_outbox.payload IS 'type, biz_key, channel, event_type, order_no, from, to, data; of an alarm: kind, channel, biz_key, order_no, first_hash, payload_hash';
 COMMENT ON COLUMN @extschema@.notify_outbox.created_at IS 'when the message was written';
+COMMENT ON INDEX @extschema@.notify_outbox_partition_idx IS 'finds the messages that a lease may take, oldest first';
+
+-- Delivery state, by partitions of the orders: few rows that are updated in place
+-- (HOT), so that neither leases nor an old snapshot slow the next lease down.
+CREATE TABLE @extschema@.notify_outbox_partition (
+	partition integer NOT NULL PRIMARY KEY CHECK (partition BETWEEN 0 AND 31),
+	low bigint NOT NULL DEFAULT 0,
+	mark_seq bigint,
+	mark_xmax xid8,
+	first_slot integer NOT NULL DEFAULT 0
+) WITH (fillfactor = 10);
+COMMENT ON TABLE @extschema@.notify_outbox_partition IS
+'How far the partitions of notify_outbox are done with. Written by notify_outbox_lease() only, which locks the row of the partition that it looks through.';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.partition IS 'number of the partition, from the hash of aggregateid';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.low IS 'messages up to this number are done with, or belong to an order in notify_outbox_held';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.mark_seq IS 'all numbers up to this one were drawn when the mark was set';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.mark_xmax IS 'once no transaction before this one is running, the numbers up to mark_seq are decided';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.first_slot IS 'first of its rows in notify_outbox_leased';
+-- These rows are never dumped: a restored outbox is looked through from its start.
+INSERT INTO @extschema@.notify_outbox_partition (partition)
+SELECT pg_catalog.generate_series(0, 31);
+
+CREATE TABLE @extschema@.notify_outbox_leased (
+	partition integer NOT NULL,
+	slot integer NOT NULL,
+	uses integer NOT NULL,
+	token uuid NOT NULL,
+	consumer varchar(255) COLLATE "C" NOT NULL,
+	leased_until timestamptz NOT NULL,
+	held boolean NOT NULL,
+	seqs bigint[] NOT NULL,
+	acked bigint[] NOT NULL,
+	PRIMARY KEY (partition, slot)
+) WITH (fillfactor = 10);
+COMMENT ON TABLE @extschema@.notify_outbox_leased IS
+'Leases of notify_outbox, one row for each partition of a lease; rows are used again some dozen times. Written by notify_outbox_lease() and what is done with its token.';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.partition IS 'partition of the messages';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.slot IS 'number of the row within its partition';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.uses IS 'how many leases it has had; after some dozens another row takes its place';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.token IS 'token that the lease was answered with';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.consumer IS 'name that the consumer gave';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.leased_until IS 'until when what is outstanding is the consumer''s';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.held IS 'some messages are of orders in notify_outbox_held';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.seqs IS 'numbers of the messages that are outstanding; {}: the row is free';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.acked IS 'numbers of the lease''s messages that are done with';
+
+CREATE TABLE @extschema@.notify_outbox_held (
+	aggregatetype varchar(255) COLLATE "C" NOT NULL,
+	aggregateid varchar(255) COLLATE "C" NOT NULL,
+	partition integer NOT NULL,
+	first_seq bigint NOT NULL,
+	due_at timestamptz NOT NULL,
+	alone boolean NOT NULL,
+	PRIMARY KEY (aggregateid, aggregatetype)
+);
+CREATE INDEX notify_outbox_held_due_idx ON @extschema@.notify_outbox_held (partition, due_at);
+COMMENT ON TABLE @extschema@.notify_outbox_held IS
+'Orders of which a message failed, or has become a dead letter. Their messages are leased from here until none is left.';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.aggregatetype IS 'aggregatetype of the order''s messages';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.aggregateid IS 'order number';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.partition IS 'partition of the order';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.first_seq IS 'the order''s messages before this one are done with';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.due_at IS 'when its messages are looked at again; infinity: they wait behind a dead letter';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.alone IS 'its first message may be what ends consumers: it is leased alone';
+COMMENT ON INDEX @extschema@.notify_outbox_held_due_idx IS 'finds the orders that are due';
+
+CREATE TABLE @extschema@.notify_outbox_attempt (
+	seq bigint NOT NULL PRIMARY KEY,
+	attempts integer NOT NULL,
+	last_error text COLLATE "C",
+	failed_at timestamptz NOT NULL,
+	retry_at timestamptz NOT NULL
+);
+COMMENT ON TABLE @extschema@.notify_outbox_attempt IS
+'Messages of notify_outbox that could not be delivered so far. Written by notify_outbox_nack() and notify_outbox_lease().';
+COMMENT ON COLUMN @extschema@.notify_outbox_attempt.seq IS 'number of the message';
+COMMENT ON COLUMN @extschema@.notify_outbox_attempt.attempts IS 'how many times it failed, or its lease ran out';
+COMMENT ON COLUMN @extschema@.notify_outbox_attempt.last_error IS 'reason that notify_outbox_nack() was given; NULL: none was, or the lease ran out';
+COMMENT ON COLUMN @extschema@.notify_outbox_attempt.failed_at IS 'when it failed last';
+COMMENT ON COLUMN @extschema@.notify_outbox_attempt.retry_at IS 'when it may be leased again';
+
+CREATE TABLE @extschema@.notify_outbox_dead (
+	seq bigint NOT NULL PRIMARY KEY,
+	id uuid NOT NULL,
+	aggregatetype varchar(255) COLLATE "C" NOT NULL,
+	aggregateid varchar(255) COLLATE "C" NOT NULL,
+	type varchar(255) COLLATE "C" NOT NULL,
+	payload jsonb NOT NULL,
+	created_at timestamptz NOT NULL,
+	reason varchar(16) COLLATE "C" NOT NULL CHECK (reason IN ('NACKED', 'EXPIRED')),
+	attempts integer NOT NULL,
+	last_error text COLLATE "C",
+	dead_at timestamptz NOT NULL,
+	blocks boolean NOT NULL
+);
+CREATE INDEX notify_outbox_dead_order_idx ON @extschema@.notify_outbox_dead (aggregateid, seq);
+COMMENT ON TABLE @extschema@.notify_outbox_dead IS
+'Messages that were given up after notify_claim.max_attempts attempts. notify_outbox_redrive() puts one back, notify_outbox_dead_purge() removes old ones.';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.seq IS 'number that the message has in notify_outbox';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.id IS 'id of the message; consumers recognise repeats by it';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.aggregatetype IS 'as in notify_outbox';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.aggregateid IS 'as in notify_outbox';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.type IS 'as in notify_outbox';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.payload IS 'as in notify_outbox';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.created_at IS 'when the message was written';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.reason IS 'NACKED: the consumer said that it failed; EXPIRED: the consumer was not heard of again';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.attempts IS 'how many attempts there were';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.last_error IS 'last reason that notify_outbox_nack() was given';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.dead_at IS 'when it was given up';
+COMMENT ON COLUMN @extschema@.notify_outbox_dead.blocks IS 'the later messages of its order wait until it is put back or purged';
+COMMENT ON INDEX @extschema@.notify_outbox_dead_order_idx IS 'finds the dead letters of an order';
 
 CREATE TABLE @extschema@.notify_body (
 	claim bigint NOT NULL PRIMARY KEY,
@@ -351,6 +466,12 @@ SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_claim', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_claim_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_seq_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_held', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_attempt', '');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_dead', '');
+-- Leases and transaction numbers mean nothing in another cluster.
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_partition', 'WHERE false');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_leased', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_body', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review_id_seq', '');
@@ -702,6 +823,62 @@ CREATE TRIGGER notify_digest_rule_immutable
 COMMENT ON TRIGGER notify_digest_rule_immutable ON @extschema@.notify_digest_rule IS 'claims are compared under the rule that they were made by';
 
 --
+-- Consuming the outbox
+--
+
+CREATE FUNCTION @extschema@.notify_outbox_lease(
+	consumer text, max integer DEFAULT 100, lease interval DEFAULT '30 seconds',
+	OUT token uuid, OUT seq bigint, OUT id uuid, OUT aggregatetype text, OUT aggregateid text,
+	OUT type text, OUT payload jsonb, OUT created_at timestamptz, OUT attempt integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_lease'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 100;
+COMMENT ON FUNCTION @extschema@.notify_outbox_lease(text, integer, interval) IS
+'Leases messages of the outbox to a consumer, in order for each order; call as SELECT * FROM notify_outbox_lease(...), COMMIT, publish them, then call notify_outbox_ack().';
+
+CREATE FUNCTION @extschema@.notify_outbox_ack(token uuid, seqs bigint[])
+RETURNS bigint[]
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_ack'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_ack(uuid, bigint[]) IS
+'Removes leased messages that were published, and returns the numbers of those that are done with; {} once the lease is lost.';
+
+CREATE FUNCTION @extschema@.notify_outbox_nack(token uuid, seq bigint, reason text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_nack'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_nack(uuid, bigint, text) IS
+'Says that a leased message could not be published: it is leased again after a pause, or becomes a dead letter. Gives back the later messages of its order. False once the lease is lost.';
+
+CREATE FUNCTION @extschema@.notify_outbox_extend(token uuid, lease interval DEFAULT '30 seconds')
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_extend'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_extend(uuid, interval) IS
+'Makes a lease last from now on for the time given. False once it is lost, or nothing of it is outstanding.';
+
+CREATE FUNCTION @extschema@.notify_outbox_release(token uuid)
+RETURNS integer
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_release'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_release(uuid) IS
+'Gives back what is outstanding of a lease, without counting it as an attempt, and returns how many messages that were.';
+
+CREATE FUNCTION @extschema@.notify_outbox_redrive(seq bigint)
+RETURNS void
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_redrive'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_redrive(bigint) IS
+'Puts a dead letter back into the outbox, in its order''s place and with all its attempts ahead.';
+
+CREATE FUNCTION @extschema@.notify_outbox_dead_purge(older_than interval)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'notify_claim_outbox_dead_purge'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_outbox_dead_purge(interval) IS
+'Removes dead letters that were given up longer ago, for good, and returns how many; messages that waited behind them wait no longer.';
+
+--
 -- Privileges
 --
 
@@ -710,14 +887,16 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_grant'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_grant(name, text) IS
-'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews and parked events. The order table''s own privileges are yours to grant.';
+'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews and parked events, relay may consume the outbox and its dead letters. The order table''s own privileges are yours to grant.';
 
 -- The trigger function of order tables stays executable by PUBLIC: who attaches a
 -- partition to one needs it.
 REVOKE ALL ON TABLE
 	@extschema@.notify_machine, @extschema@.notify_event, @extschema@.notify_transition,
 	@extschema@.notify_digest_rule, @extschema@.notify_channel,
-	@extschema@.notify_claim, @extschema@.notify_outbox, @extschema@.notify_body,
+	@extschema@.notify_claim, @extschema@.notify_outbox, @extschema@.notify_outbox_partition,
+	@extschema@.notify_outbox_leased, @extschema@.notify_outbox_held, @extschema@.notify_outbox_attempt,
+	@extschema@.notify_outbox_dead, @extschema@.notify_body,
 	@extschema@.notify_review, @extschema@.notify_review_variant, @extschema@.notify_decision,
 	@extschema@.notify_review_open, @extschema@.notify_parked
 FROM PUBLIC;
@@ -748,6 +927,13 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_reopen(bigint, text, bytea, jsonb),
 	@extschema@.notify_review_diff(bigint),
 	@extschema@.notify_review_resolve(bigint, text, text, text),
+	@extschema@.notify_outbox_lease(text, integer, interval),
+	@extschema@.notify_outbox_ack(uuid, bigint[]),
+	@extschema@.notify_outbox_nack(uuid, bigint, text),
+	@extschema@.notify_outbox_extend(uuid, interval),
+	@extschema@.notify_outbox_release(uuid),
+	@extschema@.notify_outbox_redrive(bigint),
+	@extschema@.notify_outbox_dead_purge(interval),
 	@extschema@.notify_definition_changed(),
 	@extschema@.notify_rule_is_immutable(),
 	@extschema@.notify_grant(name, text)

@@ -49,11 +49,13 @@ nclaim_json_lexer(const char *bytes, size_t length)
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
 #endif
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/jsonb.h"
 #include "utils/plancache.h"
 #include "utils/regproc.h"
@@ -80,6 +82,27 @@ nclaim_json_push(NClaimJson *json, JsonbIteratorToken token, JsonbValue *value)
 	json->result = json->state.result;
 #else
 	json->result = pushJsonbValue(&json->state, token, value);
+#endif
+}
+
+static inline ArrayType *
+nclaim_construct_int8_array(Datum *elements, int n)
+{
+#if PG_VERSION_NUM >= 160000
+	return construct_array_builtin(elements, n, INT8OID);
+#else
+	return construct_array(elements, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+#endif
+}
+
+static inline void
+nclaim_deconstruct_int8_array(ArrayType *array, Datum **elements, bool **nulls, int *n)
+{
+#if PG_VERSION_NUM >= 160000
+	deconstruct_array_builtin(array, INT8OID, elements, nulls, n);
+#else
+	deconstruct_array(array, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  elements, nulls, n);
 #endif
 }
 

@@ -304,3 +304,15 @@ nclaim_own_text(SPITupleTable *rows, uint64 row, int column)
 {
 	return SPI_getvalue(rows->vals[row], rows->tupdesc, column);
 }
+
+/*
+ * The value itself, which lives as long as the rows; 0 for NULL.
+ */
+Datum
+nclaim_own_value(SPITupleTable *rows, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(rows->vals[row], rows->tupdesc, column, &isnull);
+
+	return isnull ? (Datum) 0 : value;
+}

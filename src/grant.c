@@ -55,6 +55,17 @@ static const Duty duties[] = {
 			" @.notify_digest(pg_catalog.text, pg_catalog.bytea),"
 			" @.notify_digest(pg_catalog.text, pg_catalog.text)"
 	}},
+	{"relay", {
+			"SELECT ON TABLE @.notify_outbox_leased, @.notify_outbox_held, @.notify_outbox_attempt, @.notify_outbox_dead",
+			"EXECUTE ON FUNCTION"
+			" @.notify_outbox_lease(pg_catalog.text, pg_catalog.int4, pg_catalog.interval),"
+			" @.notify_outbox_ack(pg_catalog.uuid, pg_catalog._int8),"
+			" @.notify_outbox_nack(pg_catalog.uuid, pg_catalog.int8, pg_catalog.text),"
+			" @.notify_outbox_extend(pg_catalog.uuid, pg_catalog.interval),"
+			" @.notify_outbox_release(pg_catalog.uuid),"
+			" @.notify_outbox_redrive(pg_catalog.int8),"
+			" @.notify_outbox_dead_purge(pg_catalog.interval)"
+	}},
 };
 
 static const Duty *
@@ -68,7 +79,7 @@ find_duty(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unrecognized set of privileges \"%s\"", name),
-			 errhint("Sets are \"app\" and \"reviewer\".")));
+			 errhint("Sets are \"app\", \"reviewer\" and \"relay\".")));
 }
 
 /*

@@ -21,7 +21,18 @@
 
 /* in guc.c */
 
+/* Values of notify_claim.dead_letter. */
+typedef enum NClaimDeadLetter
+{
+	NCLAIM_DEAD_WAIT,
+	NCLAIM_DEAD_FLOW,
+} NClaimDeadLetter;
+
 extern int	nclaim_busy_timeout;	/* milliseconds */
+extern int	nclaim_max_attempts;
+extern int	nclaim_retry_delay; /* milliseconds */
+extern int	nclaim_retry_delay_max; /* milliseconds */
+extern int	nclaim_dead_letter; /* NClaimDeadLetter */
 
 extern void nclaim_guc_init(void);
 
@@ -62,6 +73,36 @@ typedef enum NClaimOwnStatement
 	NCLAIM_DELETE_BODY,
 	NCLAIM_NOTE_FAILURE,
 	NCLAIM_INSERT_MESSAGE,
+	NCLAIM_FIND_WORK,
+	NCLAIM_LOCK_PARTITION,
+	NCLAIM_MOVE_MARK,
+	NCLAIM_FIND_LEASES,
+	NCLAIM_FIND_TOKENS,
+	NCLAIM_LOCK_EXPIRED,
+	NCLAIM_TAKE_SLOT,
+	NCLAIM_DELETE_SLOT,
+	NCLAIM_SET_FIRST_SLOT,
+	NCLAIM_ADD_SLOT,
+	NCLAIM_FIND_LEASE,
+	NCLAIM_LOCK_LEASE,
+	NCLAIM_SET_LEASE,
+	NCLAIM_EMPTY_SLOT,
+	NCLAIM_FIND_MESSAGES,
+	NCLAIM_FIND_DUE,
+	NCLAIM_FIND_HELD_MESSAGES,
+	NCLAIM_FIND_BLOCKING,
+	NCLAIM_SET_DUE,
+	NCLAIM_DELETE_HELD,
+	NCLAIM_HOLD_ORDERS,
+	NCLAIM_GIVE_BACK_HELD,
+	NCLAIM_FREE_HELD,
+	NCLAIM_FIND_ORDERS,
+	NCLAIM_DELETE_MESSAGES,
+	NCLAIM_DELETE_ATTEMPTS,
+	NCLAIM_COUNT_ATTEMPTS,
+	NCLAIM_BURY_MESSAGES,
+	NCLAIM_REDRIVE_MESSAGE,
+	NCLAIM_PURGE_DEAD,
 	NCLAIM_FIND_CHANNEL,
 	NCLAIM_FIND_CHANNEL_CLAIM,
 	NCLAIM_FIND_CHANNEL_REVIEW,
@@ -114,6 +155,7 @@ extern uint64 nclaim_own_run(const char *sql, int nargs,
 							 const char *const *texts);
 extern void nclaim_raise_not_serializable(const char *detail);
 extern char *nclaim_own_text(SPITupleTable *rows, uint64 row, int column);
+extern Datum nclaim_own_value(SPITupleTable *rows, uint64 row, int column);
 
 /* Condition that a column equals a parameter, null being a value too. */
 #define NCLAIM_SAME(column, param) \

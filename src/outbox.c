@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
@@ -52,6 +53,8 @@ insert_message(Datum id, const char *aggregatetype, const char *aggregateid,
 		TimestampTzGetDatum(created_at)
 	};
 
+	/* Before it draws its number: lease.c counts on that. */
+	(void) GetTopTransactionId();
 	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, InvalidSnapshot) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),

@@ -26,6 +26,32 @@
 	" WHERE c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text" \
 	" AND e.machine IS NOT NULL"
 
+/* Partition of an outbox message, as notify_outbox_partition_idx has it. */
+#define PARTITION(m) \
+	"(pg_catalog.hashtext(" m ".aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31)"
+
+/* The messages $2 of partition $1. */
+#define MESSAGES(m) \
+	PARTITION(m) " OPERATOR(pg_catalog.=) $1 AND " m ".seq OPERATOR(pg_catalog.=) ANY ($2)"
+
+#define SAME_ORDER(a, b) \
+	a ".aggregateid OPERATOR(pg_catalog.=) " b ".aggregateid" \
+	" AND " a ".aggregatetype OPERATOR(pg_catalog.=) " b ".aggregatetype"
+
+/* What a consumer gets of a message, before its attempt. */
+#define MESSAGE \
+	"m.seq, m.id, m.aggregatetype::pg_catalog.text, m.aggregateid::pg_catalog.text," \
+	" m.type::pg_catalog.text, m.payload, m.created_at"
+
+/* The rows of partition $1 in notify_outbox_leased. */
+#define LEASES \
+	"@.notify_outbox_leased AS l WHERE l.partition OPERATOR(pg_catalog.=) $1" \
+	" AND l.slot OPERATOR(pg_catalog.>=) (SELECT p.first_slot" \
+	" FROM @.notify_outbox_partition AS p WHERE p.partition OPERATOR(pg_catalog.=) $1)"
+
+/* Scalar subqueries with LIMIT are never hashed, as EXISTS might be. */
+#define THERE_IS(query) "(SELECT 1 FROM " query " LIMIT 1) IS NOT NULL"
+
 /* In the statements below "@" stands for the extension's schema. */
 const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_FIND_CLAIM] = {
@@ -114,6 +140,229 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"INSERT INTO @.notify_outbox (id, aggregatetype, aggregateid, type, payload, created_at)"
 		" VALUES ($1, $2, $3, $4, $5, $6)",
 		6, {UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, JSONBOID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_FIND_WORK] = {
+		"SELECT p.partition FROM @.notify_outbox_partition AS p"
+		" WHERE " THERE_IS("@.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) p.partition"
+						   " AND m.seq OPERATOR(pg_catalog.>) p.low")
+		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
+						" AND h.due_at OPERATOR(pg_catalog.<=) $2")
+		" ORDER BY (p.partition OPERATOR(pg_catalog.-) $1) OPERATOR(pg_catalog.&) 31",
+		2, {INT4OID, TIMESTAMPTZOID}
+	},
+	/* The mark is decided once all transactions that it knew of are over. */
+	[NCLAIM_LOCK_PARTITION] = {
+		"SELECT p.low, p.mark_seq,"
+		" pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) OPERATOR(pg_catalog.>=) p.mark_xmax"
+		" FROM @.notify_outbox_partition AS p WHERE p.partition OPERATOR(pg_catalog.=) $1"
+		" FOR NO KEY UPDATE SKIP LOCKED",
+		1, {INT4OID}
+	},
+	[NCLAIM_MOVE_MARK] = {
+		"UPDATE @.notify_outbox_partition AS p SET low = $2, mark_seq = $3, mark_xmax ="
+		" CASE WHEN $3 IS NOT NULL THEN pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) END"
+		" WHERE p.partition OPERATOR(pg_catalog.=) $1",
+		3, {INT4OID, INT8OID, INT8OID}
+	},
+	[NCLAIM_FIND_LEASES] = {
+		"SELECT l.slot, l.leased_until, l.seqs, l.uses FROM " LEASES " ORDER BY l.leased_until",
+		1, {INT4OID}
+	},
+	[NCLAIM_FIND_TOKENS] = {
+		"SELECT pg_catalog.string_agg(l.token::pg_catalog.text, ' ' ORDER BY l.slot) FROM " LEASES,
+		1, {INT4OID}
+	},
+	[NCLAIM_LOCK_EXPIRED] = {
+		"SELECT l.seqs FROM @.notify_outbox_leased AS l"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2"
+		" AND l.leased_until OPERATOR(pg_catalog.<=) $3 FOR NO KEY UPDATE SKIP LOCKED",
+		3, {INT4OID, INT4OID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_TAKE_SLOT] = {
+		"UPDATE @.notify_outbox_leased AS l SET uses = l.uses OPERATOR(pg_catalog.+) 1, token = $3,"
+		" consumer = $4, leased_until = $5, held = $6, seqs = $7, acked = '{}'"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=)"
+		" (SELECT k.slot FROM @.notify_outbox_leased AS k"
+		" WHERE k.partition OPERATOR(pg_catalog.=) $1 AND k.slot OPERATOR(pg_catalog.=) $2"
+		" AND pg_catalog.cardinality(k.seqs) OPERATOR(pg_catalog.=) 0 FOR NO KEY UPDATE SKIP LOCKED)",
+		7, {INT4OID, INT4OID, UUIDOID, VARCHAROID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID}
+	},
+	[NCLAIM_DELETE_SLOT] = {
+		"DELETE FROM @.notify_outbox_leased AS l"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=)"
+		" (SELECT k.slot FROM @.notify_outbox_leased AS k"
+		" WHERE k.partition OPERATOR(pg_catalog.=) $1 AND k.slot OPERATOR(pg_catalog.=) $2"
+		" AND pg_catalog.cardinality(k.seqs) OPERATOR(pg_catalog.=) 0 FOR UPDATE SKIP LOCKED)",
+		2, {INT4OID, INT4OID}
+	},
+	[NCLAIM_SET_FIRST_SLOT] = {
+		"UPDATE @.notify_outbox_partition AS p SET first_slot = $2"
+		" WHERE p.partition OPERATOR(pg_catalog.=) $1",
+		2, {INT4OID, INT4OID}
+	},
+	[NCLAIM_ADD_SLOT] = {
+		"INSERT INTO @.notify_outbox_leased (partition, slot, uses, token, consumer, leased_until, held, seqs, acked)"
+		" VALUES ($1, $2, 1, $3, $4, $5, $6, $7, '{}')",
+		7, {INT4OID, INT4OID, UUIDOID, VARCHAROID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID}
+	},
+	[NCLAIM_FIND_LEASE] = {
+		"SELECT l.slot, l.leased_until, l.held, l.seqs, l.acked FROM " LEASES
+		" AND l.token OPERATOR(pg_catalog.=) $2",
+		2, {INT4OID, UUIDOID}
+	},
+	[NCLAIM_LOCK_LEASE] = {
+		"SELECT l.slot, l.leased_until, l.held, l.seqs, l.acked FROM " LEASES
+		" AND l.token OPERATOR(pg_catalog.=) $2 FOR NO KEY UPDATE",
+		2, {INT4OID, UUIDOID}
+	},
+	[NCLAIM_SET_LEASE] = {
+		"UPDATE @.notify_outbox_leased AS l SET leased_until = $3, held = $4, seqs = $5, acked = $6"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
+		6, {INT4OID, INT4OID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID, INT8ARRAYOID}
+	},
+	[NCLAIM_EMPTY_SLOT] = {
+		"UPDATE @.notify_outbox_leased AS l SET seqs = '{}'"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
+		2, {INT4OID, INT4OID}
+	},
+	[NCLAIM_FIND_MESSAGES] = {
+		"SELECT " MESSAGE ", 1, "
+		THERE_IS("@.notify_outbox_held AS h WHERE " SAME_ORDER("h", "m"))
+		" FROM @.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) $1"
+		" AND m.seq OPERATOR(pg_catalog.>) $2 ORDER BY m.seq LIMIT $3",
+		3, {INT4OID, INT8OID, INT4OID}
+	},
+	[NCLAIM_FIND_DUE] = {
+		"SELECT h.aggregatetype, h.aggregateid, h.first_seq, h.alone FROM @.notify_outbox_held AS h"
+		" WHERE h.partition OPERATOR(pg_catalog.=) $1 AND h.due_at OPERATOR(pg_catalog.<=) $2"
+		" ORDER BY h.due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
+		3, {INT4OID, TIMESTAMPTZOID, INT4OID}
+	},
+	/* Also whether messages wait behind a dead letter, or others are leased. */
+	[NCLAIM_FIND_HELD_MESSAGES] = {
+		"SELECT " MESSAGE ", COALESCE(a.attempts, 0) OPERATOR(pg_catalog.+) 1, a.retry_at, "
+		THERE_IS("@.notify_outbox_dead AS d WHERE " SAME_ORDER("d", "m")
+				 " AND d.seq OPERATOR(pg_catalog.<) m.seq AND d.blocks") ", "
+		THERE_IS("@.notify_outbox AS k WHERE k.aggregatetype OPERATOR(pg_catalog.=) $1"
+				 " AND k.aggregateid OPERATOR(pg_catalog.=) $2 AND k.seq OPERATOR(pg_catalog.=) ANY ($5)")
+		" FROM @.notify_outbox AS m LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
+		" WHERE m.aggregatetype OPERATOR(pg_catalog.=) $1 AND m.aggregateid OPERATOR(pg_catalog.=) $2"
+		" AND m.seq OPERATOR(pg_catalog.>=) $3 ORDER BY m.seq LIMIT $4",
+		5, {VARCHAROID, VARCHAROID, INT8OID, INT4OID, INT8ARRAYOID}
+	},
+	[NCLAIM_FIND_BLOCKING] = {
+		"SELECT 1 FROM @.notify_outbox_dead AS d WHERE d.aggregatetype OPERATOR(pg_catalog.=) $1"
+		" AND d.aggregateid OPERATOR(pg_catalog.=) $2 AND d.blocks LIMIT 1",
+		2, {VARCHAROID, VARCHAROID}
+	},
+	[NCLAIM_SET_DUE] = {
+		"UPDATE @.notify_outbox_held AS h SET due_at = $3, first_seq = $4"
+		" WHERE h.aggregatetype OPERATOR(pg_catalog.=) $1 AND h.aggregateid OPERATOR(pg_catalog.=) $2",
+		4, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID, INT8OID}
+	},
+	[NCLAIM_DELETE_HELD] = {
+		"DELETE FROM @.notify_outbox_held AS h WHERE h.aggregatetype OPERATOR(pg_catalog.=) $1"
+		" AND h.aggregateid OPERATOR(pg_catalog.=) $2",
+		2, {VARCHAROID, VARCHAROID}
+	},
+	[NCLAIM_HOLD_ORDERS] = {
+		"INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, partition, first_seq, due_at, alone)"
+		" SELECT m.aggregatetype, m.aggregateid, $1, pg_catalog.min(m.seq), $3,"
+		" COALESCE(pg_catalog.max(a.attempts), 0) OPERATOR(pg_catalog.>=) $4"
+		" FROM @.notify_outbox AS m LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
+		" WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid"
+		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at, alone = excluded.alone,"
+		" first_seq = LEAST(h.first_seq, excluded.first_seq)",
+		4, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}
+	},
+	/* Orders that are held, and whose messages $2 are given back. */
+	[NCLAIM_GIVE_BACK_HELD] = {
+		"UPDATE @.notify_outbox_held AS h SET due_at = $3, first_seq = LEAST(h.first_seq, g.first_seq)"
+		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq"
+		" FROM @.notify_outbox AS m WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid) AS g"
+		" WHERE " SAME_ORDER("h", "g"),
+		3, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID}
+	},
+
+	/*
+	 * Orders of which the messages $3 of $2 are done with, and those of $4
+	 * are not.  One before those of the lease has been redriven meanwhile.
+	 */
+	[NCLAIM_FREE_HELD] = {
+		"UPDATE @.notify_outbox_held AS h SET alone = false,"
+		" first_seq = CASE WHEN h.first_seq OPERATOR(pg_catalog.<) g.first_seq THEN h.first_seq"
+		" ELSE g.last_seq OPERATOR(pg_catalog.+) 1 END,"
+		" due_at = CASE WHEN g.more THEN h.due_at ELSE $5 END"
+		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq,"
+		" pg_catalog.max(m.seq) FILTER (WHERE m.seq OPERATOR(pg_catalog.=) ANY ($3)) AS last_seq,"
+		" pg_catalog.bool_or(m.seq OPERATOR(pg_catalog.=) ANY ($4)) AS more"
+		" FROM @.notify_outbox AS m WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid) AS g"
+		" WHERE " SAME_ORDER("h", "g") " AND g.last_seq IS NOT NULL",
+		5, {INT4OID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_FIND_ORDERS] = {
+		"SELECT m.seq, m.aggregatetype, m.aggregateid FROM @.notify_outbox AS m"
+		" WHERE " MESSAGES("m") " ORDER BY m.seq",
+		2, {INT4OID, INT8ARRAYOID}
+	},
+	[NCLAIM_DELETE_MESSAGES] = {
+		"DELETE FROM @.notify_outbox AS m WHERE " MESSAGES("m"),
+		2, {INT4OID, INT8ARRAYOID}
+	},
+	[NCLAIM_DELETE_ATTEMPTS] = {
+		"DELETE FROM @.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) ANY ($1)",
+		1, {INT8ARRAYOID}
+	},
+	[NCLAIM_COUNT_ATTEMPTS] = {
+		"INSERT INTO @.notify_outbox_attempt AS a (seq, attempts, last_error, failed_at, retry_at)"
+		" SELECT m.seq, 1, $3, $4,"
+		" $4 OPERATOR(pg_catalog.+) (LEAST($5, $6) OPERATOR(pg_catalog.*) '1 ms'::pg_catalog.interval)"
+		" FROM @.notify_outbox AS m WHERE " MESSAGES("m")
+		" ON CONFLICT (seq) DO UPDATE SET attempts = a.attempts OPERATOR(pg_catalog.+) 1,"
+		" last_error = COALESCE(excluded.last_error, a.last_error), failed_at = excluded.failed_at,"
+		" retry_at = $4 OPERATOR(pg_catalog.+) (LEAST($5 OPERATOR(pg_catalog.*)"
+		" pg_catalog.power(2, LEAST(a.attempts, 60)), $6) OPERATOR(pg_catalog.*) '1 ms'::pg_catalog.interval)",
+		6, {INT4OID, INT8ARRAYOID, TEXTOID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID}
+	},
+
+	/*
+	 * Of the messages $2 those that have had $3 attempts, and with "heads
+	 * only" ($7) the first of an order alone.
+	 */
+	[NCLAIM_BURY_MESSAGES] = {
+		"WITH dead AS (DELETE FROM @.notify_outbox AS m USING @.notify_outbox_attempt AS a"
+		" WHERE " MESSAGES("m") " AND a.seq OPERATOR(pg_catalog.=) m.seq AND a.attempts OPERATOR(pg_catalog.>=) $3"
+		" AND (NOT $7 OR " "(SELECT 1 FROM @.notify_outbox AS e WHERE " SAME_ORDER("e", "m")
+		" AND e.seq OPERATOR(pg_catalog.<) m.seq LIMIT 1) IS NULL)"
+		" RETURNING m.seq, m.id, m.aggregatetype, m.aggregateid, m.type, m.payload, m.created_at,"
+		" a.attempts, a.last_error),"
+		" counted AS (DELETE FROM @.notify_outbox_attempt AS a USING dead"
+		" WHERE a.seq OPERATOR(pg_catalog.=) dead.seq)"
+		" INSERT INTO @.notify_outbox_dead (seq, id, aggregatetype, aggregateid, type, payload, created_at,"
+		" reason, attempts, last_error, dead_at, blocks)"
+		" SELECT dead.seq, dead.id, dead.aggregatetype, dead.aggregateid, dead.type, dead.payload, dead.created_at,"
+		" $6, dead.attempts, dead.last_error, $4, $5 FROM dead RETURNING seq, aggregatetype, aggregateid, attempts",
+		7, {INT4OID, INT8ARRAYOID, INT4OID, TIMESTAMPTZOID, BOOLOID, VARCHAROID, BOOLOID}
+	},
+	[NCLAIM_REDRIVE_MESSAGE] = {
+		"WITH back AS (DELETE FROM @.notify_outbox_dead AS d WHERE d.seq OPERATOR(pg_catalog.=) $1 RETURNING d.*),"
+		" put AS (INSERT INTO @.notify_outbox (seq, id, aggregatetype, aggregateid, type, payload, created_at)"
+		" OVERRIDING SYSTEM VALUE SELECT b.seq, b.id, b.aggregatetype, b.aggregateid, b.type, b.payload, b.created_at"
+		" FROM back AS b)"
+		" INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, partition, first_seq, due_at, alone)"
+		" SELECT b.aggregatetype, b.aggregateid, " PARTITION("b") ", b.seq, $2, false FROM back AS b"
+		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at,"
+		" first_seq = LEAST(h.first_seq, excluded.first_seq)",
+		2, {INT8OID, TIMESTAMPTZOID}
+	},
+	/* What waited behind one is looked at again. */
+	[NCLAIM_PURGE_DEAD] = {
+		"WITH gone AS (DELETE FROM @.notify_outbox_dead AS d WHERE d.dead_at OPERATOR(pg_catalog.<) $1"
+		" RETURNING d.aggregatetype, d.aggregateid),"
+		" woken AS (UPDATE @.notify_outbox_held AS h SET due_at = $2 FROM gone AS g"
+		" WHERE " SAME_ORDER("h", "g") " AND h.due_at OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamptz)"
+		" SELECT pg_catalog.count(*) FROM gone",
+		2, {TIMESTAMPTZOID, TIMESTAMPTZOID}
 	},
 	[NCLAIM_FIND_CHANNEL] = {
 		"SELECT c.digest_rule, c.ok_status, c.ok_body, c.fail_status, c.fail_body, c.max_body,"

@@ -112,7 +112,8 @@ my $settings = $node->safe_psql('postgres', q{
 	LOAD 'notify_claim';
 	SELECT '| `' || name || '` | `' || current_setting(name) || '` |'
 	FROM pg_settings WHERE name LIKE 'notify\_claim.%'});
-is(scalar(first_column('Settings')), scalar(my @settings = split(/\n/, $settings)), 'all settings');
+is(scalar(my @told = first_column('Settings')), scalar(my @settings = split(/\n/, $settings)),
+	'all settings');
 ok(index(section('Settings'), $_) >= 0, "with its default: $_") foreach @settings;
 
 my $privileges = q{
