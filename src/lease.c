@@ -397,6 +397,35 @@ write_share(const NClaimBatch *batch, Share *share)
 }
 
 /*
+ * Visits the partitions from one up to another in which there is something to
+ * do.  Mostly the first of them fills the batch, so the others are not asked for
+ * at once.
+ */
+static void
+visit_partitions(NClaimBatch *batch, int from, int to)
+{
+	int			limit = 1;
+
+	while (from < to && !batch->full && batch->remaining > 0)
+	{
+		Datum		values[4] = {
+			Int32GetDatum(from),
+			Int32GetDatum(to),
+			TimestampTzGetDatum(batch->now),
+			Int32GetDatum(limit)
+		};
+		int			n = (int) nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
+		SPITupleTable *rows = SPI_tuptable;
+
+		from = n < limit ? to : DatumGetInt32(nclaim_own_value(rows, n - 1, 1)) + 1;
+		for (int i = 0; i < n && !batch->full && batch->remaining > 0; i++)
+			visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)));
+		limit = NCLAIM_PARTITIONS;
+		SPI_freetuptable(rows);
+	}
+}
+
+/*
  * Leases what is free, up to "remaining" messages, beginning at a partition by
  * chance.  Needs an SPI connection, in whose memory the messages are.  Above READ
  * COMMITTED it raises 40001 where another call has changed what it reads.
@@ -404,18 +433,12 @@ write_share(const NClaimBatch *batch, Share *share)
 void
 nclaim_lease(NClaimBatch *batch)
 {
-	Datum		values[2] = {
-		Int32GetDatum((int32) pg_prng_uint64_range(&pg_global_prng_state, 0,
-												   NCLAIM_PARTITIONS - 1)),
-		TimestampTzGetDatum(batch->now)
-	};
-	uint64		n = nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
-	SPITupleTable *rows = SPI_tuptable;
+	int			start = (int) pg_prng_uint64_range(&pg_global_prng_state, 0, NCLAIM_PARTITIONS - 1);
 	uint32		partitions = 0;
 	ListCell   *cell;
 
-	for (uint64 i = 0; i < n && !batch->full && batch->remaining > 0; i++)
-		visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)));
+	visit_partitions(batch, start, NCLAIM_PARTITIONS);
+	visit_partitions(batch, 0, start);
 	foreach(cell, batch->shares)
 		partitions |= (uint32) 1 << ((Share *) lfirst(cell))->partition;
 	nclaim_token_make(&batch->token, partitions);

@@ -116,10 +116,9 @@ notify_claim_outbox_lease(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Finds, or also locks, what the token has leased in the partition. */
+/* Locks what the token has leased in the partition, if anything. */
 static bool
-find_lease(NClaimOwnStatement how, const pg_uuid_t *token, int partition,
-		   Lease *lease)
+find_lease(const pg_uuid_t *token, int partition, Lease *lease)
 {
 	Datum		values[2] = {Int32GetDatum(partition), UUIDPGetDatum(token)};
 	bool		found;
@@ -128,7 +127,7 @@ find_lease(NClaimOwnStatement how, const pg_uuid_t *token, int partition,
 	lease->partition = partition;
 	if ((nclaim_token_partitions(token) & ((uint32) 1 << partition)) == 0)
 		return false;
-	found = nclaim_own_execute(how, values, NULL, InvalidSnapshot) > 0;
+	found = nclaim_own_execute(NCLAIM_LOCK_LEASE, values, NULL, InvalidSnapshot) > 0;
 	if (found)
 	{
 		lease->slot = DatumGetInt32(nclaim_own_value(SPI_tuptable, 0, 1));
@@ -141,15 +140,11 @@ find_lease(NClaimOwnStatement how, const pg_uuid_t *token, int partition,
 	return found;
 }
 
-/*
- * Locks what the token has leased in the partition; false where nothing of it is
- * outstanding any more.
- */
+/* Is the lease the consumer's, and anything of it outstanding? */
 static bool
-lock_lease(const pg_uuid_t *token, int partition, Lease *lease)
+is_valid(const Lease *lease)
 {
-	return find_lease(NCLAIM_LOCK_LEASE, token, partition, lease) &&
-		lease->seqs.n > 0 && lease->until > GetCurrentTimestamp();
+	return lease->seqs.n > 0 && lease->until > GetCurrentTimestamp();
 }
 
 static void
@@ -231,18 +226,6 @@ ack_lease(Lease *lease, const NClaimSeqs *wanted)
 	write_lease(lease);
 }
 
-/* Is any of the numbers in the set? */
-static bool
-have_common(const NClaimSeqs *set, const NClaimSeqs *numbers)
-{
-	for (int i = 0; i < numbers->n; i++)
-	{
-		if (nclaim_seqs_has(set, numbers->seqs[i]))
-			return true;
-	}
-	return false;
-}
-
 /*
  * notify_outbox_ack(token, seqs): the numbers that are done with, in their order.
  * What was acked before is among them until the lease's row has another lease.
@@ -266,9 +249,9 @@ notify_claim_outbox_ack(PG_FUNCTION_ARGS)
 		Lease		lease;
 		NClaimSeqs	others = {0};
 
-		if (!find_lease(NCLAIM_FIND_LEASE, token, i, &lease))
+		if (!find_lease(token, i, &lease))
 			continue;
-		if (have_common(&lease.seqs, &wanted) && lock_lease(token, i, &lease))
+		if (is_valid(&lease))
 			ack_lease(&lease, &wanted);
 		nclaim_seqs_split(&lease.acked, &wanted, &done, &others);
 	}
@@ -338,12 +321,10 @@ notify_claim_outbox_nack(PG_FUNCTION_ARGS)
 	{
 		Lease		lease;
 
-		if (!find_lease(NCLAIM_FIND_LEASE, token, i, &lease) ||
-			!nclaim_seqs_has(&lease.seqs, seq) ||
-			!lock_lease(token, i, &lease) || !nclaim_seqs_has(&lease.seqs, seq))
-			continue;
-		nack_lease(&lease, seq, reason);
-		done = true;
+		done = find_lease(token, i, &lease) && is_valid(&lease) &&
+			nclaim_seqs_has(&lease.seqs, seq);
+		if (done)
+			nack_lease(&lease, seq, reason);
 	}
 	SPI_finish();
 	PG_RETURN_BOOL(done);
@@ -364,7 +345,7 @@ notify_claim_outbox_extend(PG_FUNCTION_ARGS)
 	{
 		Lease		lease;
 
-		if (!lock_lease(token, i, &lease))
+		if (!find_lease(token, i, &lease) || !is_valid(&lease))
 			continue;
 		lease.until = until;
 		write_lease(&lease);
@@ -388,7 +369,7 @@ notify_claim_outbox_release(PG_FUNCTION_ARGS)
 	{
 		Lease		lease;
 
-		if (!lock_lease(token, i, &lease))
+		if (!find_lease(token, i, &lease) || !is_valid(&lease))
 			continue;
 		nclaim_held_give_back(i, &lease.seqs, GetCurrentTimestamp());
 		count += lease.seqs.n;

@@ -143,12 +143,13 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	},
 	[NCLAIM_FIND_WORK] = {
 		"SELECT p.partition FROM @.notify_outbox_partition AS p"
-		" WHERE " THERE_IS("@.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) p.partition"
-						   " AND m.seq OPERATOR(pg_catalog.>) p.low")
+		" WHERE p.partition OPERATOR(pg_catalog.>=) $1 AND p.partition OPERATOR(pg_catalog.<) $2"
+		" AND (" THERE_IS("@.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) p.partition"
+						  " AND m.seq OPERATOR(pg_catalog.>) p.low")
 		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
-						" AND h.due_at OPERATOR(pg_catalog.<=) $2")
-		" ORDER BY (p.partition OPERATOR(pg_catalog.-) $1) OPERATOR(pg_catalog.&) 31",
-		2, {INT4OID, TIMESTAMPTZOID}
+						" AND h.due_at OPERATOR(pg_catalog.<=) $3") ")"
+		" ORDER BY p.partition LIMIT $4",
+		4, {INT4OID, INT4OID, TIMESTAMPTZOID, INT4OID}
 	},
 	/* The mark is decided once all transactions that it knew of are over. */
 	[NCLAIM_LOCK_PARTITION] = {
@@ -204,11 +205,6 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"INSERT INTO @.notify_outbox_leased (partition, slot, uses, token, consumer, leased_until, held, seqs, acked)"
 		" VALUES ($1, $2, 1, $3, $4, $5, $6, $7, '{}')",
 		7, {INT4OID, INT4OID, UUIDOID, VARCHAROID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID}
-	},
-	[NCLAIM_FIND_LEASE] = {
-		"SELECT l.slot, l.leased_until, l.held, l.seqs, l.acked FROM " LEASES
-		" AND l.token OPERATOR(pg_catalog.=) $2",
-		2, {INT4OID, UUIDOID}
 	},
 	[NCLAIM_LOCK_LEASE] = {
 		"SELECT l.slot, l.leased_until, l.held, l.seqs, l.acked FROM " LEASES
