@@ -89,7 +89,29 @@ $node->safe_psql('shop', qq{
 
 	-- what waits for its order
 	SELECT handle_notify('K5', 'REFUND', '8', 'parked', data => '{"a": 2}');
+
+	-- a message that failed, a dead letter with others waiting behind it, and a lease
+	SELECT notify_grant('clerk', 'relay');
+	SET notify_claim.max_attempts = 2;
+	SET notify_claim.retry_delay = 0;
+	CREATE TEMP TABLE leased AS SELECT * FROM notify_outbox_lease('relay');
+	SELECT notify_outbox_nack(token, seq, 'kaputt')
+		FROM (SELECT token, min(seq) AS seq FROM leased WHERE aggregateid IN ('1', '2') AND aggregatetype = 'Aufträge'
+			GROUP BY token, aggregateid) AS l;
+	SELECT notify_outbox_release(token) FROM leased LIMIT 1;
+	TRUNCATE leased;
+	INSERT INTO leased SELECT * FROM notify_outbox_lease('relay', lease => '1 hour');
+	SELECT notify_outbox_nack(token, min(seq), 'tot') FROM leased
+		WHERE aggregateid = '1' AND aggregatetype = 'Aufträge' GROUP BY token;
+	SELECT notify_outbox_ack(token, array_agg(seq)) FROM leased WHERE aggregateid = 'irgendwas' GROUP BY token;
 });
+is( $node->safe_psql('shop', qq{
+		SET search_path = $ext;
+		SELECT aggregateid, due_at = 'infinity' FROM notify_outbox_held ORDER BY 1;
+		SELECT attempts, last_error FROM notify_outbox_attempt ORDER BY seq;
+		SELECT aggregateid, attempts, last_error, blocks FROM notify_outbox_dead;
+		SELECT sum(cardinality(seqs)) > 4 FROM notify_outbox_leased}),
+	"1|f\n2|f\n1|kaputt\n1|2|tot|t\nt", 'and messages in all states');
 is( $node->safe_psql('shop', qq{
 		SET search_path = $ext, $app;
 		SELECT kind, biz_key, state, hits, variants FROM notify_review ORDER BY id}) . "\n",
@@ -130,6 +152,9 @@ sub contents
 		SELECT * FROM notify_transition ORDER BY machine, event_type, from_status, to_status;
 		SELECT * FROM notify_channel ORDER BY channel;
 		SELECT * FROM notify_digest_rule ORDER BY id;
+		SELECT * FROM notify_outbox_held ORDER BY aggregateid;
+		SELECT * FROM notify_outbox_attempt ORDER BY seq;
+		SELECT * FROM notify_outbox_dead ORDER BY seq;
 		SELECT * FROM notify_body ORDER BY claim;
 		SELECT * FROM notify_review ORDER BY id;
 		SELECT * FROM notify_review_variant ORDER BY review, payload_hash;
@@ -231,6 +256,18 @@ sub restored
 			SELECT "State" FROM $app."Order List" WHERE "No." = 10}),
 		"APPLIED\nAPPLIED\nAPPLIED\n16 17 18\n24 ORDER_PAID 25 ORDER_SHIPPED 26 PUSHED\nverschickt",
 		"$name: new notices are processed, and the numbers go on");
+	is( $server->safe_psql($dbname, qq{
+			SET search_path = $ext;
+			CREATE TEMP TABLE leased AS SELECT * FROM notify_outbox_lease('relay');
+			SELECT (SELECT array_agg(seq) FROM notify_outbox) @> array_agg(seq),
+				count(*) = (SELECT count(*) FROM notify_outbox
+					WHERE (aggregateid, aggregatetype) NOT IN (('1', 'Aufträge'), ('2', 'Aufträge'))),
+				max(attempt) FROM leased;
+			UPDATE notify_outbox_held SET due_at = now() WHERE due_at < 'infinity';
+			SELECT aggregateid, attempt FROM notify_outbox_lease('relay') ORDER BY seq LIMIT 1;
+			SELECT notify_outbox_redrive(seq) FROM notify_outbox_dead;
+			SELECT aggregateid, attempt FROM notify_outbox_lease('relay') ORDER BY seq}),
+		"t|t|1\n2|2\n\n1|1\n1|1\n1|1", "$name: nothing is leased, failed messages and dead letters are as they were");
 	is( $server->safe_psql($dbname, qq{
 			SET client_min_messages = warning;
 			SET search_path = $ext, $app;
