@@ -143,6 +143,26 @@ BEGIN
 	PERFORM public.notify_parked_close(claim, 'poison') FROM public.notify_parked WHERE attempts = 2 AND order_no = n::text;
 	RETURN QUERY SELECT outcome, replayed FROM public.handle_notify('G' || n, 'poisoned', n::text, 'b');
 END $$;
+-- A batch of the outbox, of which one in four is done with, one fails, one is given
+-- back and one expires.
+CREATE FUNCTION bench.relayed(n bigint) RETURNS SETOF record LANGUAGE plpgsql AS $$
+DECLARE
+	token uuid;
+	seqs bigint[];
+BEGIN
+	SELECT l.token, array_agg(l.seq) INTO token, seqs
+		FROM public.notify_outbox_lease('relay', 50, CASE n % 4 WHEN 3 THEN '1 microsecond' ELSE '1 hour' END::interval) AS l
+		GROUP BY l.token;
+	CASE n % 4
+		WHEN 0 THEN PERFORM public.notify_outbox_ack(token, seqs);
+		WHEN 1 THEN
+			PERFORM public.notify_outbox_nack(token, seqs[1], 'no');
+			PERFORM public.notify_outbox_ack(token, seqs);
+		WHEN 2 THEN PERFORM public.notify_outbox_extend(token), public.notify_outbox_release(token);
+		ELSE
+	END CASE;
+	RETURN QUERY SELECT CASE WHEN token IS NULL THEN 'nothing' ELSE 'LEASED' END, false;
+END $$;
 CREATE FUNCTION bench.replay() RETURNS void LANGUAGE sql AS $$
 	SELECT public.handle_notify('T0', 'PAY', '0', 'body 0') $$;
 GRANT EXECUTE ON FUNCTION bench.replay TO app;
@@ -166,7 +186,7 @@ CREATE TABLE bench.kind (
 );
 
 INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
-	('new', 143, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
+	('new', 123, 'APPLIED', $$'T' || $1, 'PAY', $1::text, 'body ' || $1$$, 'shop.biz_order'),
 	('new, with data', 60, 'APPLIED', $$'B' || $1, 'PAY', $1::text, convert_to(repeat('body ' || $1, $1::integer % 2000), 'UTF8'), data => jsonb_build_object('amount', $1, 'text', repeat('x', $1::integer % 3000))$$, 'shop.biz_order'),
 	('new, of 1 MB', 1, 'APPLIED', $$'M' || $1, 'PAY', $1::text, repeat('y', 1000000 + $1::integer % 100000)$$, 'shop.biz_order'),
 	('new, enum', 30, 'APPLIED', $$'E' || $1, 'sub.pay', $1::text, 'b'$$, 'shop."Sub order"'),
@@ -216,6 +236,7 @@ INSERT INTO bench.kind (name, share, expected, source, fill) VALUES
 	('parked, released by a call', 10, 'APPLIED replayed', 'SELECT * FROM bench.released($1) AS (outcome text, replayed boolean)', 'shop.biz_order'),
 	('parked, released by others', 10, 'APPLIED replayed', 'SELECT * FROM bench.moved($1) AS (outcome text, replayed boolean)', 'shop.biz_order'),
 	('parked, poison', 10, 'SKIPPED replayed', 'SELECT * FROM bench.poisoned($1) AS (outcome text, replayed boolean)', 'shop.poisoned_order'),
+	('relayed', 20, 'LEASED', 'SELECT * FROM bench.relayed($1) AS (outcome text, replayed boolean)', NULL),
 	('new, as another role', 5, 'APPLIED', 'SELECT * FROM bench.as_app($1) AS (outcome text, replayed boolean)', 'shop.secured_order'),
 	('no privilege', 4, '42501', 'SELECT * FROM bench.as_stranger($1) AS (outcome text, replayed boolean)', 'shop.biz_order');
 INSERT INTO bench.kind (name, share, expected, source, before, after)
