@@ -277,6 +277,9 @@ SELECT attempt('SELECT notify_outbox_redrive(1)'), notify_outbox_dead_purge('1 d
 SELECT (SELECT count(*) FROM notify_outbox_dead) AS dead, (SELECT count(*) FROM notify_outbox_held) AS held, (SELECT count(*) FROM notify_outbox_attempt) AS attempts, (SELECT count(*) > 0 FROM notify_outbox_leased) AS leases;
 SELECT attempt('TABLE notify_outbox'), attempt('DELETE FROM notify_outbox'), attempt('UPDATE notify_outbox_partition SET low = 0'), attempt('DELETE FROM notify_outbox_held'),
 	attempt($$SELECT outcome FROM handle_notify('T2', 'push', 'O-1', 'b'::bytea)$$);
+SET notify_claim.retry_delay = '2s';
+RESET notify_claim.retry_delay;
+SELECT attempt('SET notify_claim.max_attempts = 1'), attempt('SET notify_claim.dead_letter = flow');
 RESET ROLE;
 
 -- a transaction that may not write, and one of a snapshot
