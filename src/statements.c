@@ -30,9 +30,20 @@
 #define PARTITION(m) \
 	"(pg_catalog.hashtext(" m ".aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31)"
 
-/* The messages $2 of partition $1. */
-#define MESSAGES(m) \
-	PARTITION(m) " OPERATOR(pg_catalog.=) $1 AND " m ".seq OPERATOR(pg_catalog.=) ANY ($2)"
+/*
+ * The messages $2 of partition $1.  As a condition on both, "= ANY" is one that the
+ * planner may choose to filter the partition by, all of it.
+ */
+#define MESSAGES \
+	"pg_catalog.unnest($2) AS s (seq), LATERAL (SELECT k.* FROM @.notify_outbox AS k" \
+	" WHERE " PARTITION("k") " OPERATOR(pg_catalog.=) $1 AND k.seq OPERATOR(pg_catalog.=) s.seq" \
+	" LIMIT 1) AS m"
+
+#define IS_MESSAGE(m) \
+	m ".ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT i.ctid FROM pg_catalog.unnest($2) AS s (seq)," \
+	" LATERAL (SELECT k.ctid FROM @.notify_outbox AS k" \
+	" WHERE " PARTITION("k") " OPERATOR(pg_catalog.=) $1 AND k.seq OPERATOR(pg_catalog.=) s.seq" \
+	" LIMIT 1) AS i))"
 
 #define SAME_ORDER(a, b) \
 	a ".aggregateid OPERATOR(pg_catalog.=) " b ".aggregateid" \
@@ -145,7 +156,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"SELECT p.partition FROM @.notify_outbox_partition AS p"
 		" WHERE p.partition OPERATOR(pg_catalog.>=) $1 AND p.partition OPERATOR(pg_catalog.<) $2"
 		" AND (" THERE_IS("@.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) p.partition"
-						  " AND m.seq OPERATOR(pg_catalog.>) p.low")
+						  " AND m.seq OPERATOR(pg_catalog.>) p.low ORDER BY m.seq")
 		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
 						" AND h.due_at OPERATOR(pg_catalog.<=) $3") ")"
 		" ORDER BY p.partition LIMIT $4",
@@ -221,8 +232,10 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
 		2, {INT4OID, INT4OID}
 	},
+	/* Whether any order of the partition is held is asked but once. */
 	[NCLAIM_FIND_MESSAGES] = {
 		"SELECT " MESSAGE ", 1, "
+		THERE_IS("@.notify_outbox_held AS p WHERE p.partition OPERATOR(pg_catalog.=) $1") " AND "
 		THERE_IS("@.notify_outbox_held AS h WHERE " SAME_ORDER("h", "m"))
 		" FROM @.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) $1"
 		" AND m.seq OPERATOR(pg_catalog.>) $2 ORDER BY m.seq LIMIT $3",
@@ -265,8 +278,8 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, partition, first_seq, due_at, alone)"
 		" SELECT m.aggregatetype, m.aggregateid, $1, pg_catalog.min(m.seq), $3,"
 		" COALESCE(pg_catalog.max(a.attempts), 0) OPERATOR(pg_catalog.>=) $4"
-		" FROM @.notify_outbox AS m LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
-		" WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid"
+		" FROM " MESSAGES " LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
+		" GROUP BY m.aggregatetype, m.aggregateid"
 		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at, alone = excluded.alone,"
 		" first_seq = LEAST(h.first_seq, excluded.first_seq)",
 		4, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}
@@ -275,7 +288,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_GIVE_BACK_HELD] = {
 		"UPDATE @.notify_outbox_held AS h SET due_at = $3, first_seq = LEAST(h.first_seq, g.first_seq)"
 		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq"
-		" FROM @.notify_outbox AS m WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid) AS g"
+		" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid) AS g"
 		" WHERE " SAME_ORDER("h", "g"),
 		3, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID}
 	},
@@ -292,17 +305,16 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq,"
 		" pg_catalog.max(m.seq) FILTER (WHERE m.seq OPERATOR(pg_catalog.=) ANY ($3)) AS last_seq,"
 		" pg_catalog.bool_or(m.seq OPERATOR(pg_catalog.=) ANY ($4)) AS more"
-		" FROM @.notify_outbox AS m WHERE " MESSAGES("m") " GROUP BY m.aggregatetype, m.aggregateid) AS g"
+		" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid) AS g"
 		" WHERE " SAME_ORDER("h", "g") " AND g.last_seq IS NOT NULL",
 		5, {INT4OID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}
 	},
 	[NCLAIM_FIND_ORDERS] = {
-		"SELECT m.seq, m.aggregatetype, m.aggregateid FROM @.notify_outbox AS m"
-		" WHERE " MESSAGES("m") " ORDER BY m.seq",
+		"SELECT m.seq, m.aggregatetype, m.aggregateid FROM " MESSAGES " ORDER BY m.seq",
 		2, {INT4OID, INT8ARRAYOID}
 	},
 	[NCLAIM_DELETE_MESSAGES] = {
-		"DELETE FROM @.notify_outbox AS m WHERE " MESSAGES("m"),
+		"DELETE FROM @.notify_outbox AS m WHERE " IS_MESSAGE("m"),
 		2, {INT4OID, INT8ARRAYOID}
 	},
 	[NCLAIM_DELETE_ATTEMPTS] = {
@@ -313,7 +325,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"INSERT INTO @.notify_outbox_attempt AS a (seq, attempts, last_error, failed_at, retry_at)"
 		" SELECT m.seq, 1, $3, $4,"
 		" $4 OPERATOR(pg_catalog.+) (LEAST($5, $6) OPERATOR(pg_catalog.*) '1 ms'::pg_catalog.interval)"
-		" FROM @.notify_outbox AS m WHERE " MESSAGES("m")
+		" FROM " MESSAGES
 		" ON CONFLICT (seq) DO UPDATE SET attempts = a.attempts OPERATOR(pg_catalog.+) 1,"
 		" last_error = COALESCE(excluded.last_error, a.last_error), failed_at = excluded.failed_at,"
 		" retry_at = $4 OPERATOR(pg_catalog.+) (LEAST($5 OPERATOR(pg_catalog.*)"
@@ -327,7 +339,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	 */
 	[NCLAIM_BURY_MESSAGES] = {
 		"WITH dead AS (DELETE FROM @.notify_outbox AS m USING @.notify_outbox_attempt AS a"
-		" WHERE " MESSAGES("m") " AND a.seq OPERATOR(pg_catalog.=) m.seq AND a.attempts OPERATOR(pg_catalog.>=) $3"
+		" WHERE " IS_MESSAGE("m") " AND a.seq OPERATOR(pg_catalog.=) m.seq AND a.attempts OPERATOR(pg_catalog.>=) $3"
 		" AND (NOT $7 OR " "(SELECT 1 FROM @.notify_outbox AS e WHERE " SAME_ORDER("e", "m")
 		" AND e.seq OPERATOR(pg_catalog.<) m.seq LIMIT 1) IS NULL)"
 		" RETURNING m.seq, m.id, m.aggregatetype, m.aggregateid, m.type, m.payload, m.created_at,"
