@@ -95,15 +95,12 @@ nclaim_construct_int8_array(Datum *elements, int n)
 #endif
 }
 
+/* deconstruct_array_builtin() does not know this type. */
 static inline void
 nclaim_deconstruct_int8_array(ArrayType *array, Datum **elements, bool **nulls, int *n)
 {
-#if PG_VERSION_NUM >= 160000
-	deconstruct_array_builtin(array, INT8OID, elements, nulls, n);
-#else
 	deconstruct_array(array, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
 					  elements, nulls, n);
-#endif
 }
 
 /* Would the statement's names be looked up as they were when it was parsed? */

@@ -45,6 +45,7 @@ chroot_build()
 	} >"$chroot.pref"
 	for v in "${versions[@]}"; do
 		include=$include,postgresql-$v,postgresql-server-dev-$v
+		[ "$v" -gt 18 ] || include=$include,postgresql-$v-wal2json
 	done
 	# JIT's compiler is half of the size.
 	for path in /usr/share/{doc,man,locale} '/usr/lib/llvm-*/'{bin,include,lib/clang}; do
