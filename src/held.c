@@ -61,13 +61,10 @@ message_due(SPITupleTable *rows, uint64 row, TimestampTz now)
 
 /* Takes the messages that can be leased now, and says when to look again. */
 static TimestampTz
-take_messages(NClaimBatch *batch, SPITupleTable *rows, uint64 n,
-			  TimestampTz free_at, NClaimSeqs *seqs)
+take_messages(NClaimBatch *batch, SPITupleTable *rows, uint64 n, NClaimSeqs *seqs)
 {
 	TimestampTz at = message_due(rows, 0, batch->now);
 
-	if (DatumGetBool(nclaim_own_value(rows, 0, 11)))
-		return Min(free_at, TimestampTzPlusMilliseconds(batch->now, LOOK_AGAIN_MS));
 	if (at > batch->now)
 		return at;
 	for (uint64 i = 0; i < n && message_due(rows, i, batch->now) <= batch->now; i++)
@@ -76,15 +73,13 @@ take_messages(NClaimBatch *batch, SPITupleTable *rows, uint64 n,
 }
 
 static void
-take_order(NClaimBatch *batch, Due *due, Datum leased, TimestampTz free_at,
-		   NClaimSeqs *seqs)
+take_order(NClaimBatch *batch, Due *due, NClaimSeqs *seqs)
 {
-	Datum		values[5] = {
+	Datum		values[4] = {
 		due->order[0],
 		due->order[1],
 		due->first_seq,
-		Int32GetDatum(due->alone ? 1 : batch->remaining),
-		leased
+		Int32GetDatum(due->alone ? 1 : batch->remaining)
 	};
 	uint64		n = nclaim_own_execute(NCLAIM_FIND_HELD_MESSAGES, values, NULL,
 									   InvalidSnapshot);
@@ -96,20 +91,34 @@ take_order(NClaimBatch *batch, Due *due, Datum leased, TimestampTz free_at,
 	{
 		int			before = batch->remaining;
 
-		set_due(due, take_messages(batch, rows, n, free_at, seqs),
-				nclaim_own_value(rows, 0, 1));
+		set_due(due, take_messages(batch, rows, n, seqs), nclaim_own_value(rows, 0, 1));
 		batch->full = due->alone && batch->remaining < before;
 	}
 	SPI_freetuptable(rows);
 }
 
+/* The orders of the messages that others have in hand. */
+static HTAB *
+find_busy(int partition, const NClaimSeqs *leased)
+{
+	HTAB	   *busy = NULL;
+	Datum		values[2] = {Int32GetDatum(partition), nclaim_seqs_array(leased)};
+	uint64		n = nclaim_own_execute(NCLAIM_FIND_ORDERS, values, NULL, InvalidSnapshot);
+
+	for (uint64 i = 0; i < n; i++)
+		nclaim_orders_add(&busy, nclaim_own_value(SPI_tuptable, i, 2),
+						  nclaim_own_value(SPI_tuptable, i, 3));
+	SPI_freetuptable(SPI_tuptable);
+	return busy;
+}
+
 /*
- * Takes messages of the partition's orders that are due.  Others have "leased" in
- * hand, the first of them until "free_at".
+ * Takes messages of the partition's orders that are due; others have "leased" in
+ * hand.
  */
 void
 nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
-				 TimestampTz free_at, NClaimSeqs *seqs)
+				 NClaimSeqs *seqs)
 {
 	Datum		values[3] = {
 		Int32GetDatum(partition),
@@ -118,7 +127,7 @@ nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
 	};
 	uint64		n = nclaim_own_execute(NCLAIM_FIND_DUE, values, NULL, InvalidSnapshot);
 	SPITupleTable *rows = SPI_tuptable;
-	Datum		array = n > 0 ? nclaim_seqs_array(leased) : (Datum) 0;
+	HTAB	   *busy = n > 0 && leased->n > 0 ? find_busy(partition, leased) : NULL;
 
 	for (uint64 i = 0; i < n && !batch->full && batch->remaining > 0; i++)
 	{
@@ -128,8 +137,10 @@ nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
 		due.order[1] = nclaim_own_value(rows, i, 2);
 		due.first_seq = nclaim_own_value(rows, i, 3);
 		due.alone = DatumGetBool(nclaim_own_value(rows, i, 4));
-		if (!due.alone || batch->messages == NIL)
-			take_order(batch, &due, array, free_at, seqs);
+		if (nclaim_orders_have(busy, due.order[0], due.order[1]))
+			set_due(&due, TimestampTzPlusMilliseconds(batch->now, LOOK_AGAIN_MS), due.first_seq);
+		else if (!due.alone || batch->messages == NIL)
+			take_order(batch, &due, seqs);
 	}
 	SPI_freetuptable(rows);
 }

@@ -76,7 +76,6 @@ typedef struct Visit
 	int64		mark;			/* 0: none */
 	bool		decided;		/* the mark is */
 	NClaimSeqs	leased;			/* messages that others have in hand */
-	TimestampTz free_at;		/* when the first of their leases runs out */
 	HTAB	   *busy;			/* orders of those messages */
 	bool		found;			/* a message that keeps the mark back */
 	int64		first;			/* the first such */
@@ -188,8 +187,6 @@ read_leases(const NClaimBatch *batch, Share *share, Visit *visit)
 			(until <= batch->now && end_lease(share->partition, slot->slot, batch->now));
 		if (slot->free)
 			continue;
-		if (visit->leased.n == 0)
-			visit->free_at = until; /* they come in that order */
 		for (int j = 0; j < seqs.n; j++)
 			nclaim_seqs_add(&visit->leased, seqs.seqs[j]);
 	}
@@ -317,7 +314,7 @@ visit_partition(NClaimBatch *batch, int partition)
 	share = palloc0(sizeof(Share));
 	share->partition = partition;
 	read_leases(batch, share, &visit);
-	nclaim_held_take(batch, partition, &visit.leased, visit.free_at, &share->seqs);
+	nclaim_held_take(batch, partition, &visit.leased, &share->seqs);
 	share->held = share->seqs.n > 0;
 	if (!batch->full && batch->remaining > 0)
 	{

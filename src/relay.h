@@ -73,8 +73,7 @@ extern void nclaim_lease(NClaimBatch *batch);
 /* in held.c */
 
 extern void nclaim_held_take(NClaimBatch *batch, int partition,
-							 const NClaimSeqs *leased, TimestampTz free_at,
-							 NClaimSeqs *seqs);
+							 const NClaimSeqs *leased, NClaimSeqs *seqs);
 extern void nclaim_held_expired(int partition, const NClaimSeqs *seqs,
 								TimestampTz now);
 extern void nclaim_held_failed(int partition, int64 seq,

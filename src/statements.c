@@ -247,17 +247,15 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" ORDER BY h.due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
 		3, {INT4OID, TIMESTAMPTZOID, INT4OID}
 	},
-	/* Also whether messages wait behind a dead letter, or others are leased. */
+	/* Also whether a message waits behind a dead letter. */
 	[NCLAIM_FIND_HELD_MESSAGES] = {
 		"SELECT " MESSAGE ", COALESCE(a.attempts, 0) OPERATOR(pg_catalog.+) 1, a.retry_at, "
 		THERE_IS("@.notify_outbox_dead AS d WHERE " SAME_ORDER("d", "m")
-				 " AND d.seq OPERATOR(pg_catalog.<) m.seq AND d.blocks") ", "
-		THERE_IS("@.notify_outbox AS k WHERE k.aggregatetype OPERATOR(pg_catalog.=) $1"
-				 " AND k.aggregateid OPERATOR(pg_catalog.=) $2 AND k.seq OPERATOR(pg_catalog.=) ANY ($5)")
+				 " AND d.seq OPERATOR(pg_catalog.<) m.seq AND d.blocks")
 		" FROM @.notify_outbox AS m LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
 		" WHERE m.aggregatetype OPERATOR(pg_catalog.=) $1 AND m.aggregateid OPERATOR(pg_catalog.=) $2"
 		" AND m.seq OPERATOR(pg_catalog.>=) $3 ORDER BY m.seq LIMIT $4",
-		5, {VARCHAROID, VARCHAROID, INT8OID, INT4OID, INT8ARRAYOID}
+		4, {VARCHAROID, VARCHAROID, INT8OID, INT4OID}
 	},
 	[NCLAIM_FIND_BLOCKING] = {
 		"SELECT 1 FROM @.notify_outbox_dead AS d WHERE d.aggregatetype OPERATOR(pg_catalog.=) $1"
