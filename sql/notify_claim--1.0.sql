@@ -192,9 +192,12 @@ CREATE TABLE @extschema@.notify_outbox (
 	created_at timestamptz NOT NULL,
 	PRIMARY KEY (aggregateid, seq)
 );
--- The partition of a message; src/statements.c has the same expression.
+-- The partition and the number of a message in one: with two columns the planner
+-- sometimes prefers the primary key, and all of it. src/statements.c has the same
+-- expression.
 CREATE INDEX notify_outbox_partition_idx ON @extschema@.notify_outbox
-	((pg_catalog.hashtext(aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31), seq);
+	((((pg_catalog.hashtext(aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31)::pg_catalog.int8
+	OPERATOR(pg_catalog.<<) 57) OPERATOR(pg_catalog.|) seq));
 COMMENT ON TABLE @extschema@.notify_outbox IS
 'Messages for consumers, committed with the change that they tell of. INSERT and DELETE only; the columns are those of Debezium''s outbox event router.';
 COMMENT ON COLUMN @extschema@.notify_outbox.seq IS 'rises in commit order within one order';
@@ -220,7 +223,7 @@ COMMENT ON TABLE @extschema@.notify_outbox_partition IS
 COMMENT ON COLUMN @extschema@.notify_outbox_partition.partition IS 'number of the partition, from the hash of aggregateid';
 COMMENT ON COLUMN @extschema@.notify_outbox_partition.low IS 'messages up to this number are done with, or belong to an order in notify_outbox_held';
 COMMENT ON COLUMN @extschema@.notify_outbox_partition.mark_seq IS 'all numbers up to this one were drawn when the mark was set';
-COMMENT ON COLUMN @extschema@.notify_outbox_partition.mark_xmax IS 'once no transaction before this one is running, the numbers up to mark_seq are decided';
+COMMENT ON COLUMN @extschema@.notify_outbox_partition.mark_xmax IS 'first transaction that was to come then; once none before it is running, the numbers up to mark_seq are decided';
 COMMENT ON COLUMN @extschema@.notify_outbox_partition.first_slot IS 'first of its rows in notify_outbox_leased';
 -- These rows are never dumped: a restored outbox is looked through from its start.
 INSERT INTO @extschema@.notify_outbox_partition (partition)
@@ -242,7 +245,7 @@ COMMENT ON TABLE @extschema@.notify_outbox_leased IS
 'Leases of notify_outbox, one row for each partition of a lease; rows are used again some dozen times. Written by notify_outbox_lease() and what is done with its token.';
 COMMENT ON COLUMN @extschema@.notify_outbox_leased.partition IS 'partition of the messages';
 COMMENT ON COLUMN @extschema@.notify_outbox_leased.slot IS 'number of the row within its partition';
-COMMENT ON COLUMN @extschema@.notify_outbox_leased.uses IS 'how many leases it has had; after some dozens another row takes its place';
+COMMENT ON COLUMN @extschema@.notify_outbox_leased.uses IS 'how often it was written; after some dozens of leases another row takes its place';
 COMMENT ON COLUMN @extschema@.notify_outbox_leased.token IS 'token that the lease was answered with';
 COMMENT ON COLUMN @extschema@.notify_outbox_leased.consumer IS 'name that the consumer gave';
 COMMENT ON COLUMN @extschema@.notify_outbox_leased.leased_until IS 'until when what is outstanding is the consumer''s';
@@ -253,10 +256,10 @@ COMMENT ON COLUMN @extschema@.notify_outbox_leased.acked IS 'numbers of the leas
 CREATE TABLE @extschema@.notify_outbox_held (
 	aggregatetype varchar(255) COLLATE "C" NOT NULL,
 	aggregateid varchar(255) COLLATE "C" NOT NULL,
-	partition integer NOT NULL,
+	partition integer GENERATED ALWAYS AS
+		(pg_catalog.hashtext(aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31) STORED,
 	first_seq bigint NOT NULL,
 	due_at timestamptz NOT NULL,
-	alone boolean NOT NULL,
 	PRIMARY KEY (aggregateid, aggregatetype)
 );
 CREATE INDEX notify_outbox_held_due_idx ON @extschema@.notify_outbox_held (partition, due_at);
@@ -265,9 +268,8 @@ COMMENT ON TABLE @extschema@.notify_outbox_held IS
 COMMENT ON COLUMN @extschema@.notify_outbox_held.aggregatetype IS 'aggregatetype of the order''s messages';
 COMMENT ON COLUMN @extschema@.notify_outbox_held.aggregateid IS 'order number';
 COMMENT ON COLUMN @extschema@.notify_outbox_held.partition IS 'partition of the order';
-COMMENT ON COLUMN @extschema@.notify_outbox_held.first_seq IS 'the order''s messages before this one are done with';
+COMMENT ON COLUMN @extschema@.notify_outbox_held.first_seq IS 'its messages are looked for from this number on';
 COMMENT ON COLUMN @extschema@.notify_outbox_held.due_at IS 'when its messages are looked at again; infinity: they wait behind a dead letter';
-COMMENT ON COLUMN @extschema@.notify_outbox_held.alone IS 'its first message may be what ends consumers: it is leased alone';
 COMMENT ON INDEX @extschema@.notify_outbox_held_due_idx IS 'finds the orders that are due';
 
 CREATE TABLE @extschema@.notify_outbox_attempt (

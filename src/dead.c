@@ -3,6 +3,9 @@
  * dead.c
  *		Dead letters of the outbox.
  *
+ * What puts one back or removes it locks its partition first, so that no call that
+ * leases ever waits for that: it passes over the partition.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -14,6 +17,22 @@
 
 PG_FUNCTION_INFO_V1(notify_claim_outbox_redrive);
 PG_FUNCTION_INFO_V1(notify_claim_outbox_dead_purge);
+
+/* One line a minute for each order. */
+static void
+log_dead_letter(SPITupleTable *rows, uint64 row)
+{
+	const char *type = nclaim_own_text(rows, row, 2);
+	const char *id = nclaim_own_text(rows, row, 3);
+
+	if (nclaim_log_due("dead letter", type, id))
+		ereport(LOG_SERVER_ONLY,
+				(errmsg("outbox message %s is a dead letter after %s attempts",
+						nclaim_own_text(rows, row, 1), nclaim_own_text(rows, row, 4)),
+				 errdetail("It is of %s \"%s\".", type, id),
+				 errhidestmt(true),
+				 errhidecontext(true)));
+}
 
 /*
  * Moves those of the messages that have had all their attempts to the dead
@@ -36,14 +55,7 @@ nclaim_dead_bury(int partition, Datum seqs, TimestampTz now, const char *reason,
 	uint64		n = nclaim_own_execute(NCLAIM_BURY_MESSAGES, values, NULL, InvalidSnapshot);
 
 	for (uint64 i = 0; i < n; i++)
-		ereport(LOG,
-				(errmsg("outbox message %s is a dead letter after %s attempts",
-						nclaim_own_text(SPI_tuptable, i, 1),
-						nclaim_own_text(SPI_tuptable, i, 4)),
-				 errdetail("It is of %s \"%s\".",
-						   nclaim_own_text(SPI_tuptable, i, 2),
-						   nclaim_own_text(SPI_tuptable, i, 3)),
-				 errhidestmt(true), errhidecontext(true)));
+		log_dead_letter(SPI_tuptable, i);
 	SPI_freetuptable(SPI_tuptable);
 }
 
@@ -59,6 +71,7 @@ notify_claim_outbox_redrive(PG_FUNCTION_ARGS)
 	values[0] = PG_GETARG_DATUM(0);
 	values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	nclaim_begin(fcinfo);
+	nclaim_own_execute(NCLAIM_LOCK_DEAD, values, NULL, InvalidSnapshot);
 	if (nclaim_own_execute(NCLAIM_REDRIVE_MESSAGE, values, NULL, InvalidSnapshot) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -87,6 +100,7 @@ notify_claim_outbox_dead_purge(PG_FUNCTION_ARGS)
 									PG_GETARG_DATUM(0));
 	values[1] = TimestampTzGetDatum(now);
 	nclaim_begin(fcinfo);
+	nclaim_own_execute(NCLAIM_LOCK_OLD_DEAD, values, NULL, InvalidSnapshot);
 	nclaim_own_execute(NCLAIM_PURGE_DEAD, values, NULL, InvalidSnapshot);
 	count = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 1));
 	SPI_finish();

@@ -16,6 +16,9 @@
 
 #include "relay.h"
 
+/* With so many failed attempts a message is leased alone. */
+#define SUSPECT_ATTEMPTS ((nclaim_max_attempts + 1) / 2)
+
 /* An order that somebody has in hand is looked at again after so long. */
 #define LOOK_AGAIN_MS	1000
 
@@ -24,10 +27,9 @@ typedef struct Due
 {
 	Datum		order[2];		/* aggregatetype and aggregateid */
 	Datum		first_seq;
-	bool		alone;
 } Due;
 
-/* Its messages before "first_seq" are done with, it is looked at again then. */
+/* It is looked at again then, from that number on. */
 static void
 set_due(const Due *due, TimestampTz at, Datum first_seq)
 {
@@ -59,17 +61,43 @@ message_due(SPITupleTable *rows, uint64 row, TimestampTz now)
 	return waits ? DT_NOEND : Max(retry_at, now);
 }
 
-/* Takes the messages that can be leased now, and says when to look again. */
-static TimestampTz
-take_messages(NClaimBatch *batch, SPITupleTable *rows, uint64 n, NClaimSeqs *seqs)
+/* May the message be what ends its consumers? */
+static bool
+is_suspect(SPITupleTable *rows, uint64 row)
 {
+	return DatumGetInt32(nclaim_own_value(rows, row, 8)) > SUSPECT_ATTEMPTS;
+}
+
+/*
+ * Takes what can be leased now of an order's messages, of which there are some.
+ * A suspect is leased by itself: the others of its batch shall not die of it.
+ */
+static void
+take_messages(NClaimBatch *batch, Due *due, SPITupleTable *rows, uint64 n,
+			  NClaimSeqs *seqs)
+{
+	Datum		first_seq = nclaim_own_value(rows, 0, 1);
 	TimestampTz at = message_due(rows, 0, batch->now);
 
 	if (at > batch->now)
-		return at;
-	for (uint64 i = 0; i < n && message_due(rows, i, batch->now) <= batch->now; i++)
+	{
+		set_due(due, at, first_seq);
+		return;
+	}
+	if (is_suspect(rows, 0))
+	{
+		if (batch->messages != NIL)
+			return;
+		batch->full = true;
+		n = 1;
+	}
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (i > 0 && (is_suspect(rows, i) || message_due(rows, i, batch->now) > batch->now))
+			break;
 		nclaim_batch_add(batch, rows, i, seqs);
-	return batch->until;
+	}
+	set_due(due, batch->until, first_seq);
 }
 
 static void
@@ -79,7 +107,7 @@ take_order(NClaimBatch *batch, Due *due, NClaimSeqs *seqs)
 		due->order[0],
 		due->order[1],
 		due->first_seq,
-		Int32GetDatum(due->alone ? 1 : batch->remaining)
+		Int32GetDatum(batch->remaining)
 	};
 	uint64		n = nclaim_own_execute(NCLAIM_FIND_HELD_MESSAGES, values, NULL,
 									   InvalidSnapshot);
@@ -88,37 +116,16 @@ take_order(NClaimBatch *batch, Due *due, NClaimSeqs *seqs)
 	if (n == 0)
 		let_go(due);
 	else
-	{
-		int			before = batch->remaining;
-
-		set_due(due, take_messages(batch, rows, n, seqs), nclaim_own_value(rows, 0, 1));
-		batch->full = due->alone && batch->remaining < before;
-	}
+		take_messages(batch, due, rows, n, seqs);
 	SPI_freetuptable(rows);
 }
 
-/* The orders of the messages that others have in hand. */
-static HTAB *
-find_busy(int partition, const NClaimSeqs *leased)
-{
-	HTAB	   *busy = NULL;
-	Datum		values[2] = {Int32GetDatum(partition), nclaim_seqs_array(leased)};
-	uint64		n = nclaim_own_execute(NCLAIM_FIND_ORDERS, values, NULL, InvalidSnapshot);
-
-	for (uint64 i = 0; i < n; i++)
-		nclaim_orders_add(&busy, nclaim_own_value(SPI_tuptable, i, 2),
-						  nclaim_own_value(SPI_tuptable, i, 3));
-	SPI_freetuptable(SPI_tuptable);
-	return busy;
-}
-
 /*
- * Takes messages of the partition's orders that are due; others have "leased" in
- * hand.
+ * Takes messages of the partition's orders that are due, but for those that others
+ * have in hand.
  */
 void
-nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
-				 NClaimSeqs *seqs)
+nclaim_held_take(NClaimBatch *batch, int partition, HTAB *busy, NClaimSeqs *seqs)
 {
 	Datum		values[3] = {
 		Int32GetDatum(partition),
@@ -127,7 +134,6 @@ nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
 	};
 	uint64		n = nclaim_own_execute(NCLAIM_FIND_DUE, values, NULL, InvalidSnapshot);
 	SPITupleTable *rows = SPI_tuptable;
-	HTAB	   *busy = n > 0 && leased->n > 0 ? find_busy(partition, leased) : NULL;
 
 	for (uint64 i = 0; i < n && !batch->full && batch->remaining > 0; i++)
 	{
@@ -136,10 +142,9 @@ nclaim_held_take(NClaimBatch *batch, int partition, const NClaimSeqs *leased,
 		due.order[0] = nclaim_own_value(rows, i, 1);
 		due.order[1] = nclaim_own_value(rows, i, 2);
 		due.first_seq = nclaim_own_value(rows, i, 3);
-		due.alone = DatumGetBool(nclaim_own_value(rows, i, 4));
 		if (nclaim_orders_have(busy, due.order[0], due.order[1]))
 			set_due(&due, TimestampTzPlusMilliseconds(batch->now, LOOK_AGAIN_MS), due.first_seq);
-		else if (!due.alone || batch->messages == NIL)
+		else
 			take_order(batch, &due, seqs);
 	}
 	SPI_freetuptable(rows);
@@ -162,33 +167,35 @@ count_attempts(int partition, Datum seqs, const char *error, TimestampTz now,
 					   InvalidSnapshot);
 }
 
-/* Holds the orders of the messages; with so many attempts they are leased alone. */
+/* Holds the orders of the messages, to be looked at then. */
 static void
-hold_orders(int partition, Datum seqs, TimestampTz now, int alone)
+hold_orders(int partition, Datum seqs, TimestampTz at)
 {
-	Datum		values[4] = {
-		Int32GetDatum(partition),
-		seqs,
-		TimestampTzGetDatum(now),
-		Int32GetDatum(alone)
-	};
+	Datum		values[3] = {Int32GetDatum(partition), seqs, TimestampTzGetDatum(at)};
 
 	nclaim_own_execute(NCLAIM_HOLD_ORDERS, values, NULL, InvalidSnapshot);
 }
 
-/*
- * The lease of the messages has run out.  What has come half the way to being a
- * dead letter is leased alone from then on: the others of its batch shall not
- * die of a message that ends consumers.
- */
+/* The lease of the messages has run out; its row is locked. */
 void
 nclaim_held_expired(int partition, const NClaimSeqs *seqs, TimestampTz now)
 {
 	Datum		array = nclaim_seqs_array(seqs);
 
 	count_attempts(partition, array, NULL, now, 0);
-	hold_orders(partition, array, now, (nclaim_max_attempts + 1) / 2);
+	hold_orders(partition, array, now);
 	nclaim_dead_bury(partition, array, now, "EXPIRED", nclaim_dead_letter == NCLAIM_DEAD_WAIT);
+}
+
+/*
+ * Others have the messages in hand, in a lease whose row is locked, and keep the
+ * mark from passing much that cannot be leased: hold their orders too.
+ */
+void
+nclaim_held_set_aside(int partition, const NClaimSeqs *seqs, TimestampTz now)
+{
+	hold_orders(partition, nclaim_seqs_array(seqs),
+				TimestampTzPlusMilliseconds(now, LOOK_AGAIN_MS));
 }
 
 /*
@@ -206,40 +213,41 @@ nclaim_held_failed(int partition, int64 seq, const NClaimSeqs *later,
 	for (int i = 0; i < later->n; i++)
 		nclaim_seqs_add(&back, later->seqs[i]);
 	count_attempts(partition, failed, error, now, nclaim_retry_delay);
-	hold_orders(partition, nclaim_seqs_array(&back), now, INT_MAX);
+	hold_orders(partition, nclaim_seqs_array(&back), now);
 	nclaim_dead_bury(partition, failed, now, "NACKED", false);
 }
 
-/* The messages are given back; those of orders that are held can be leased now. */
-void
-nclaim_held_give_back(int partition, const NClaimSeqs *seqs, TimestampTz now)
+static void
+look_again(NClaimOwnStatement statement, int partition, Datum seqs, TimestampTz at)
 {
-	Datum		values[3] = {
-		Int32GetDatum(partition),
-		nclaim_seqs_array(seqs),
-		TimestampTzGetDatum(now)
-	};
+	Datum		values[3] = {Int32GetDatum(partition), seqs, TimestampTzGetDatum(at)};
 
-	nclaim_own_execute(NCLAIM_GIVE_BACK_HELD, values, NULL, InvalidSnapshot);
+	nclaim_own_execute(statement, values, NULL, InvalidSnapshot);
 }
 
 /*
- * Of a lease's messages some are done with and the rest are not.  To be called
- * while they are all there.
+ * The messages are given back; what is held of their orders can be leased now.
+ * Where somebody else is at an order's row, that is found out a little later.
  */
 void
-nclaim_held_done(int partition, const NClaimSeqs *all, const NClaimSeqs *done,
-				 const NClaimSeqs *rest, TimestampTz now)
+nclaim_held_give_back(int partition, const NClaimSeqs *seqs, TimestampTz now)
+{
+	look_again(NCLAIM_WAKE_HELD, partition, nclaim_seqs_array(seqs), now);
+}
+
+/* The lease of the messages ends earlier than it was to. */
+void
+nclaim_held_shortened(int partition, const NClaimSeqs *seqs, TimestampTz until)
+{
+	look_again(NCLAIM_SHORTEN_HELD, partition, nclaim_seqs_array(seqs), until);
+}
+
+/* The messages are done with.  To be called while they are still there. */
+void
+nclaim_held_done(int partition, const NClaimSeqs *done, TimestampTz now)
 {
 	Datum		array = nclaim_seqs_array(done);
-	Datum		values[5] = {
-		Int32GetDatum(partition),
-		nclaim_seqs_array(all),
-		array,
-		nclaim_seqs_array(rest),
-		TimestampTzGetDatum(now)
-	};
 
-	nclaim_own_execute(NCLAIM_FREE_HELD, values, NULL, InvalidSnapshot);
+	look_again(NCLAIM_WAKE_HELD, partition, array, now);
 	nclaim_own_execute(NCLAIM_DELETE_ATTEMPTS, &array, NULL, InvalidSnapshot);
 }

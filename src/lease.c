@@ -16,9 +16,10 @@
  * done with, which stay as long as anybody's snapshot may see them.  That numbers
  * are drawn before they are committed makes "the highest number seen" no mark: a
  * lower one may still appear.  But a transaction has its xid before it draws a
- * number (outbox.c), so of the numbers up to the last one that is visible, all
- * belong to transactions before the xmax of a snapshot taken then; when none of
- * these is running any more, those numbers are decided.
+ * number (outbox.c), so of the numbers up to one that is visible, all belong to
+ * transactions before the next xid that is given out after that was seen.  (Not
+ * before a snapshot's xmax, which may be lower than xids that are running.)  When
+ * none of these is running any more, those numbers are decided.
  *
  * The mark also passes messages of orders that are held (held.c), which are
  * found by their order.
@@ -28,28 +29,30 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+#include "utils/xid8.h"
 
 #include "relay.h"
 
-/* How many messages that others have in hand one look passes, at least. */
-#define MIN_PASSED		1000
+/* So many messages that cannot be leased are much to pass on each look. */
+#define MANY_PASSED		1000
 
-/* How many of the next messages are read once some were passed. */
+/* How many of the next messages are read at once after some were passed. */
 #define NEXT_MESSAGES	1000
 
-/* The mark moves in steps of so many numbers: some dozens of each partition. */
+/* The mark moves in steps of so many numbers: some dozens of a partition's. */
 #define MARK_STEP		2048
 
 /*
- * So often a row of notify_outbox_leased is used: under an old snapshot none of
+ * So often a row of notify_outbox_leased is written: under an old snapshot none of
  * its versions goes away, and whoever looks for the last one meets them all.
  */
-#define MAX_USES		64
+#define MAX_USES		128
 
 /* A row of notify_outbox_leased. */
 typedef struct Slot
@@ -76,12 +79,12 @@ typedef struct Visit
 	int64		mark;			/* 0: none */
 	bool		decided;		/* the mark is */
 	NClaimSeqs	leased;			/* messages that others have in hand */
-	HTAB	   *busy;			/* orders of those messages */
+	HTAB	   *busy;			/* orders of those messages, or NULL */
 	bool		found;			/* a message that keeps the mark back */
 	int64		first;			/* the first such */
 	int64		last;			/* the last one looked at */
 	bool		ended;			/* there is none after it */
-	int			passed;			/* how many were passed for others */
+	int			passed;			/* how many cannot be leased now */
 } Visit;
 
 /* Adds the row's message to the batch. */
@@ -153,7 +156,7 @@ end_lease(int partition, int slot, TimestampTz now)
 		TimestampTzGetDatum(now)
 	};
 
-	if (nclaim_own_execute(NCLAIM_LOCK_EXPIRED, values, NULL, InvalidSnapshot) == 0)
+	if (nclaim_own_execute(NCLAIM_LOCK_ENDING, values, NULL, InvalidSnapshot) == 0)
 		return false;
 	nclaim_seqs_read(&seqs, nclaim_own_value(SPI_tuptable, 0, 1));
 	nclaim_held_expired(partition, &seqs, now);
@@ -194,26 +197,24 @@ read_leases(const NClaimBatch *batch, Share *share, Visit *visit)
 	SPI_freetuptable(rows);
 }
 
-/* Has somebody else the message, or an earlier one of its order? */
-static bool
-is_in_hand(Visit *visit, SPITupleTable *rows, uint64 row, int64 seq)
+/* The orders of which others have messages in hand. */
+static HTAB *
+find_busy(int partition, const NClaimSeqs *leased)
 {
-	Datum		type;
-	Datum		id;
+	HTAB	   *busy = NULL;
+	Datum		values[2] = {Int32GetDatum(partition), nclaim_seqs_array(leased)};
+	uint64		n = nclaim_own_execute(NCLAIM_FIND_ORDERS, values, NULL, InvalidSnapshot);
 
-	if (visit->leased.n == 0)
-		return false;
-	type = nclaim_own_value(rows, row, 3);
-	id = nclaim_own_value(rows, row, 4);
-	if (!nclaim_seqs_has(&visit->leased, seq))
-		return nclaim_orders_have(visit->busy, type, id);
-	nclaim_orders_add(&visit->busy, type, id);
-	return true;
+	for (uint64 i = 0; i < n; i++)
+		nclaim_orders_add(&busy, nclaim_own_value(SPI_tuptable, i, 2),
+						  nclaim_own_value(SPI_tuptable, i, 3));
+	SPI_freetuptable(SPI_tuptable);
+	return busy;
 }
 
 /*
  * Takes what is free of the rows; the orders that are held are held.c's.  True
- * where it is time to stop.
+ * once the batch is complete.
  */
 static bool
 take_messages(NClaimBatch *batch, Share *share, Visit *visit,
@@ -221,19 +222,19 @@ take_messages(NClaimBatch *batch, Share *share, Visit *visit,
 {
 	for (uint64 i = 0; i < n; i++)
 	{
-		int64		seq = DatumGetInt64(nclaim_own_value(rows, i, 1));
+		bool		held = DatumGetBool(nclaim_own_value(rows, i, 9));
 
-		visit->last = seq;
-		if (DatumGetBool(nclaim_own_value(rows, i, 9)))
-			continue;
-		if (!visit->found)
-			visit->first = seq;
-		visit->found = true;
-		if (is_in_hand(visit, rows, i, seq))
+		visit->last = DatumGetInt64(nclaim_own_value(rows, i, 1));
+		if (!held && !visit->found)
 		{
-			if (++visit->passed < MIN_PASSED + 4 * batch->remaining)
-				continue;
-			return true;
+			visit->found = true;
+			visit->first = visit->last;
+		}
+		if (held || nclaim_orders_have(visit->busy, nclaim_own_value(rows, i, 3),
+									   nclaim_own_value(rows, i, 4)))
+		{
+			visit->passed++;
+			continue;
 		}
 		nclaim_batch_add(batch, rows, i, &share->seqs);
 		if (batch->remaining == 0)
@@ -269,6 +270,30 @@ take_free(NClaimBatch *batch, Share *share, Visit *visit)
 }
 
 /*
+ * Where what others have in hand keeps the mark from passing many messages, each
+ * look would read them again: hold those orders too.
+ */
+static void
+set_aside(const NClaimBatch *batch, const Share *share)
+{
+	Datum		values[3];
+
+	values[0] = Int32GetDatum(share->partition);
+	values[2] = TimestampTzGetDatum(DT_NOEND);
+	for (int i = 0; i < share->nslots; i++)
+	{
+		NClaimSeqs	seqs = {0};
+
+		values[1] = Int32GetDatum(share->slots[i].slot);
+		if (share->slots[i].free ||
+			nclaim_own_execute(NCLAIM_LOCK_ENDING, values, NULL, InvalidSnapshot) == 0)
+			continue;
+		nclaim_seqs_read(&seqs, nclaim_own_value(SPI_tuptable, 0, 1));
+		nclaim_held_set_aside(share->partition, &seqs, batch->now);
+	}
+}
+
+/*
  * Moves the mark: up to what is decided and done with, and sets the next one
  * where none is set or the last has served.
  */
@@ -277,27 +302,21 @@ move_mark(int partition, const Visit *visit)
 {
 	int64		low = visit->low;
 	bool		sets;
-	Datum		values[3];
-	char		nulls[3] = {' ', ' ', ' '};
+	Datum		values[4];
+	char		nulls[4] = {' ', ' ', ' ', ' '};
 
 	if (visit->mark > 0 && !visit->decided)
 		return;
 	if (visit->mark > 0)
-	{
-		low = visit->mark;
-		if (visit->found)
-			low = Min(low, visit->first - 1);
-		else if (!visit->ended)
-			low = Min(low, visit->last);
-		low = Max(low, visit->low);
-	}
+		low = Max(low, visit->found ? Min(visit->mark, visit->first - 1) : visit->mark);
 	sets = visit->last >= low + MARK_STEP;
 	if (visit->mark == 0 && !sets)
 		return;
-	nulls[2] = sets ? ' ' : 'n';
+	nulls[2] = nulls[3] = sets ? ' ' : 'n';
 	values[0] = Int32GetDatum(partition);
 	values[1] = Int64GetDatum(low);
 	values[2] = Int64GetDatum(visit->last);
+	values[3] = FullTransactionIdGetDatum(ReadNextFullTransactionId());
 	nclaim_own_execute(NCLAIM_MOVE_MARK, values, nulls, InvalidSnapshot);
 }
 
@@ -314,12 +333,16 @@ visit_partition(NClaimBatch *batch, int partition)
 	share = palloc0(sizeof(Share));
 	share->partition = partition;
 	read_leases(batch, share, &visit);
-	nclaim_held_take(batch, partition, &visit.leased, &share->seqs);
+	if (visit.leased.n > 0)
+		visit.busy = find_busy(partition, &visit.leased);
+	nclaim_held_take(batch, partition, visit.busy, &share->seqs);
 	share->held = share->seqs.n > 0;
 	if (!batch->full && batch->remaining > 0)
 	{
 		take_free(batch, share, &visit);
 		move_mark(partition, &visit);
+		if (visit.passed > MANY_PASSED)
+			set_aside(batch, share);
 	}
 	if (share->seqs.n > 0)
 		batch->shares = lappend(batch->shares, share);

@@ -143,6 +143,8 @@ nclaim_plan_ready(NClaimPlan *plan)
 	set_for_planning("enable_bitmapscan", "off");
 	set_for_planning("enable_indexscan", "on");
 	set_for_planning("enable_indexonlyscan", "on");
+	set_for_planning("enable_tidscan", "on");
+	set_for_planning("enable_nestloop", "on");
 	set_for_planning("jit", "off");
 	cached = SPI_plan_get_cached_plan(plan->spi);
 	if (cached == NULL)

@@ -46,11 +46,18 @@ typedef struct Lease
 static TimestampTz
 lease_end(FunctionCallInfo fcinfo, int n, TimestampTz now)
 {
+	TimestampTz until;
+
 	nclaim_require_arg(fcinfo, n, "lease");
 	(void) nclaim_interval_arg(fcinfo, n, "lease");
-	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
-												   TimestampTzGetDatum(now),
-												   PG_GETARG_DATUM(n)));
+	until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+													TimestampTzGetDatum(now),
+													PG_GETARG_DATUM(n)));
+	if (TIMESTAMP_NOT_FINITE(until))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be finite", "lease")));
+	return until;
 }
 
 static const char *
@@ -216,7 +223,7 @@ ack_lease(Lease *lease, const NClaimSeqs *wanted)
 	if (done.n == 0)
 		return;
 	if (lease->held)
-		nclaim_held_done(lease->partition, &lease->seqs, &done, &rest, GetCurrentTimestamp());
+		nclaim_held_done(lease->partition, &done, GetCurrentTimestamp());
 	values[0] = Int32GetDatum(lease->partition);
 	values[1] = nclaim_seqs_array(&done);
 	nclaim_own_execute(NCLAIM_DELETE_MESSAGES, values, NULL, InvalidSnapshot);
@@ -347,6 +354,8 @@ notify_claim_outbox_extend(PG_FUNCTION_ARGS)
 
 		if (!find_lease(token, i, &lease) || !is_valid(&lease))
 			continue;
+		if (lease.held && until < lease.until)
+			nclaim_held_shortened(i, &lease.seqs, until);
 		lease.until = until;
 		write_lease(&lease);
 		extended = true;

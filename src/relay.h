@@ -72,17 +72,20 @@ extern void nclaim_lease(NClaimBatch *batch);
 
 /* in held.c */
 
-extern void nclaim_held_take(NClaimBatch *batch, int partition,
-							 const NClaimSeqs *leased, NClaimSeqs *seqs);
+extern void nclaim_held_take(NClaimBatch *batch, int partition, HTAB *busy,
+							 NClaimSeqs *seqs);
 extern void nclaim_held_expired(int partition, const NClaimSeqs *seqs,
 								TimestampTz now);
+extern void nclaim_held_set_aside(int partition, const NClaimSeqs *seqs,
+								  TimestampTz now);
 extern void nclaim_held_failed(int partition, int64 seq,
 							   const NClaimSeqs *later, const char *error,
 							   TimestampTz now);
 extern void nclaim_held_give_back(int partition, const NClaimSeqs *seqs,
 								  TimestampTz now);
-extern void nclaim_held_done(int partition, const NClaimSeqs *all,
-							 const NClaimSeqs *done, const NClaimSeqs *rest,
+extern void nclaim_held_shortened(int partition, const NClaimSeqs *seqs,
+								  TimestampTz until);
+extern void nclaim_held_done(int partition, const NClaimSeqs *done,
 							 TimestampTz now);
 
 /* in dead.c */

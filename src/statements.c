@@ -26,24 +26,49 @@
 	" WHERE c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text" \
 	" AND e.machine IS NOT NULL"
 
-/* Partition of an outbox message, as notify_outbox_partition_idx has it. */
+/* Partition of an outbox message's order. */
 #define PARTITION(m) \
 	"(pg_catalog.hashtext(" m ".aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31)"
 
+/* A number in a partition, and what notify_outbox_partition_idx has. */
+#define KEY(partition, seq) \
+	"(((" partition ")::pg_catalog.int8 OPERATOR(pg_catalog.<<) 57) OPERATOR(pg_catalog.|) " seq ")"
+#define MESSAGE_KEY(m) KEY(PARTITION(m), m ".seq")
+
+/* A partition's messages after a number, oldest first. */
+#define MESSAGES_AFTER(m, partition, seq) \
+	"@.notify_outbox AS " m " WHERE " MESSAGE_KEY(m) " OPERATOR(pg_catalog.>) " KEY(partition, seq) \
+	" AND " MESSAGE_KEY(m) " OPERATOR(pg_catalog.<) " KEY(partition " OPERATOR(pg_catalog.+) 1", "0") \
+	" ORDER BY " MESSAGE_KEY(m)
+
 /*
- * The messages $2 of partition $1.  As a condition on both, "= ANY" is one that the
+ * The messages $2 of partition $1.  As a condition, "= ANY" is one that the
  * planner may choose to filter the partition by, all of it.
  */
 #define MESSAGES \
 	"pg_catalog.unnest($2) AS s (seq), LATERAL (SELECT k.* FROM @.notify_outbox AS k" \
-	" WHERE " PARTITION("k") " OPERATOR(pg_catalog.=) $1 AND k.seq OPERATOR(pg_catalog.=) s.seq" \
-	" LIMIT 1) AS m"
+	" WHERE " MESSAGE_KEY("k") " OPERATOR(pg_catalog.=) " KEY("$1", "s.seq") " LIMIT 1) AS m"
 
 #define IS_MESSAGE(m) \
 	m ".ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT i.ctid FROM pg_catalog.unnest($2) AS s (seq)," \
 	" LATERAL (SELECT k.ctid FROM @.notify_outbox AS k" \
-	" WHERE " PARTITION("k") " OPERATOR(pg_catalog.=) $1 AND k.seq OPERATOR(pg_catalog.=) s.seq" \
-	" LIMIT 1) AS i))"
+	" WHERE " MESSAGE_KEY("k") " OPERATOR(pg_catalog.=) " KEY("$1", "s.seq") " LIMIT 1) AS i))"
+
+/* How often a message has failed; as a join that may be a scan for each row. */
+#define ATTEMPTS(column, m) \
+	"(SELECT a." column " FROM @.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) " m ".seq)"
+
+/* Before a number of a partition that is not decided none of its order is done. */
+#define UNDECIDED(partition) \
+	"(SELECT p.low OPERATOR(pg_catalog.+) 1 FROM @.notify_outbox_partition AS p" \
+	" WHERE p.partition OPERATOR(pg_catalog.=) " partition ")"
+
+/* Rows of notify_outbox_held, but those that somebody else is at. */
+#define LOCKED_HELD(condition) \
+	"(SELECT l.ctid AS tid FROM (SELECT m.aggregatetype, m.aggregateid" \
+	" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid) AS g" \
+	" JOIN @.notify_outbox_held AS l ON " SAME_ORDER("l", "g") " WHERE " condition \
+	" FOR NO KEY UPDATE OF l SKIP LOCKED)"
 
 #define SAME_ORDER(a, b) \
 	a ".aggregateid OPERATOR(pg_catalog.=) " b ".aggregateid" \
@@ -155,8 +180,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_FIND_WORK] = {
 		"SELECT p.partition FROM @.notify_outbox_partition AS p"
 		" WHERE p.partition OPERATOR(pg_catalog.>=) $1 AND p.partition OPERATOR(pg_catalog.<) $2"
-		" AND (" THERE_IS("@.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) p.partition"
-						  " AND m.seq OPERATOR(pg_catalog.>) p.low ORDER BY m.seq")
+		" AND ((SELECT m.id FROM " MESSAGES_AFTER("m", "p.partition", "p.low") " LIMIT 1) IS NOT NULL"
 		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
 						" AND h.due_at OPERATOR(pg_catalog.<=) $3") ")"
 		" ORDER BY p.partition LIMIT $4",
@@ -171,10 +195,9 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		1, {INT4OID}
 	},
 	[NCLAIM_MOVE_MARK] = {
-		"UPDATE @.notify_outbox_partition AS p SET low = $2, mark_seq = $3, mark_xmax ="
-		" CASE WHEN $3 IS NOT NULL THEN pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) END"
+		"UPDATE @.notify_outbox_partition AS p SET low = $2, mark_seq = $3, mark_xmax = $4"
 		" WHERE p.partition OPERATOR(pg_catalog.=) $1",
-		3, {INT4OID, INT8OID, INT8OID}
+		4, {INT4OID, INT8OID, INT8OID, XID8OID}
 	},
 	[NCLAIM_FIND_LEASES] = {
 		"SELECT l.slot, l.leased_until, l.seqs, l.uses FROM " LEASES " ORDER BY l.leased_until",
@@ -184,7 +207,7 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"SELECT pg_catalog.string_agg(l.token::pg_catalog.text, ' ' ORDER BY l.slot) FROM " LEASES,
 		1, {INT4OID}
 	},
-	[NCLAIM_LOCK_EXPIRED] = {
+	[NCLAIM_LOCK_ENDING] = {
 		"SELECT l.seqs FROM @.notify_outbox_leased AS l"
 		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2"
 		" AND l.leased_until OPERATOR(pg_catalog.<=) $3 FOR NO KEY UPDATE SKIP LOCKED",
@@ -223,7 +246,8 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		2, {INT4OID, UUIDOID}
 	},
 	[NCLAIM_SET_LEASE] = {
-		"UPDATE @.notify_outbox_leased AS l SET leased_until = $3, held = $4, seqs = $5, acked = $6"
+		"UPDATE @.notify_outbox_leased AS l SET uses = l.uses OPERATOR(pg_catalog.+) 1,"
+		" leased_until = $3, held = $4, seqs = $5, acked = $6"
 		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
 		6, {INT4OID, INT4OID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID, INT8ARRAYOID}
 	},
@@ -237,22 +261,22 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		"SELECT " MESSAGE ", 1, "
 		THERE_IS("@.notify_outbox_held AS p WHERE p.partition OPERATOR(pg_catalog.=) $1") " AND "
 		THERE_IS("@.notify_outbox_held AS h WHERE " SAME_ORDER("h", "m"))
-		" FROM @.notify_outbox AS m WHERE " PARTITION("m") " OPERATOR(pg_catalog.=) $1"
-		" AND m.seq OPERATOR(pg_catalog.>) $2 ORDER BY m.seq LIMIT $3",
+		" FROM " MESSAGES_AFTER("m", "$1", "$2") " LIMIT $3",
 		3, {INT4OID, INT8OID, INT4OID}
 	},
 	[NCLAIM_FIND_DUE] = {
-		"SELECT h.aggregatetype, h.aggregateid, h.first_seq, h.alone FROM @.notify_outbox_held AS h"
+		"SELECT h.aggregatetype, h.aggregateid, h.first_seq FROM @.notify_outbox_held AS h"
 		" WHERE h.partition OPERATOR(pg_catalog.=) $1 AND h.due_at OPERATOR(pg_catalog.<=) $2"
 		" ORDER BY h.due_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
 		3, {INT4OID, TIMESTAMPTZOID, INT4OID}
 	},
 	/* Also whether a message waits behind a dead letter. */
 	[NCLAIM_FIND_HELD_MESSAGES] = {
-		"SELECT " MESSAGE ", COALESCE(a.attempts, 0) OPERATOR(pg_catalog.+) 1, a.retry_at, "
+		"SELECT " MESSAGE ", COALESCE(" ATTEMPTS("attempts", "m") ", 0) OPERATOR(pg_catalog.+) 1, "
+		ATTEMPTS("retry_at", "m") ", "
 		THERE_IS("@.notify_outbox_dead AS d WHERE " SAME_ORDER("d", "m")
 				 " AND d.seq OPERATOR(pg_catalog.<) m.seq AND d.blocks")
-		" FROM @.notify_outbox AS m LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
+		" FROM @.notify_outbox AS m"
 		" WHERE m.aggregatetype OPERATOR(pg_catalog.=) $1 AND m.aggregateid OPERATOR(pg_catalog.=) $2"
 		" AND m.seq OPERATOR(pg_catalog.>=) $3 ORDER BY m.seq LIMIT $4",
 		4, {VARCHAROID, VARCHAROID, INT8OID, INT4OID}
@@ -263,7 +287,9 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		2, {VARCHAROID, VARCHAROID}
 	},
 	[NCLAIM_SET_DUE] = {
-		"UPDATE @.notify_outbox_held AS h SET due_at = $3, first_seq = $4"
+		"UPDATE @.notify_outbox_held AS h SET due_at = $3,"
+		" first_seq = LEAST($4, (SELECT p.low OPERATOR(pg_catalog.+) 1 FROM @.notify_outbox_partition AS p"
+		" WHERE p.partition OPERATOR(pg_catalog.=) h.partition))"
 		" WHERE h.aggregatetype OPERATOR(pg_catalog.=) $1 AND h.aggregateid OPERATOR(pg_catalog.=) $2",
 		4, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID, INT8OID}
 	},
@@ -273,39 +299,24 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		2, {VARCHAROID, VARCHAROID}
 	},
 	[NCLAIM_HOLD_ORDERS] = {
-		"INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, partition, first_seq, due_at, alone)"
-		" SELECT m.aggregatetype, m.aggregateid, $1, pg_catalog.min(m.seq), $3,"
-		" COALESCE(pg_catalog.max(a.attempts), 0) OPERATOR(pg_catalog.>=) $4"
-		" FROM " MESSAGES " LEFT JOIN @.notify_outbox_attempt AS a ON a.seq OPERATOR(pg_catalog.=) m.seq"
-		" GROUP BY m.aggregatetype, m.aggregateid"
-		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at, alone = excluded.alone,"
+		"INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, first_seq, due_at)"
+		" SELECT m.aggregatetype, m.aggregateid, LEAST(pg_catalog.min(m.seq), " UNDECIDED("$1") "), $3"
+		" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid"
+		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at,"
 		" first_seq = LEAST(h.first_seq, excluded.first_seq)",
-		4, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID, INT4OID}
-	},
-	/* Orders that are held, and whose messages $2 are given back. */
-	[NCLAIM_GIVE_BACK_HELD] = {
-		"UPDATE @.notify_outbox_held AS h SET due_at = $3, first_seq = LEAST(h.first_seq, g.first_seq)"
-		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq"
-		" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid) AS g"
-		" WHERE " SAME_ORDER("h", "g"),
 		3, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID}
 	},
-
-	/*
-	 * Orders of which the messages $3 of $2 are done with, and those of $4
-	 * are not.  One before those of the lease has been redriven meanwhile.
-	 */
-	[NCLAIM_FREE_HELD] = {
-		"UPDATE @.notify_outbox_held AS h SET alone = false,"
-		" first_seq = CASE WHEN h.first_seq OPERATOR(pg_catalog.<) g.first_seq THEN h.first_seq"
-		" ELSE g.last_seq OPERATOR(pg_catalog.+) 1 END,"
-		" due_at = CASE WHEN g.more THEN h.due_at ELSE $5 END"
-		" FROM (SELECT m.aggregatetype, m.aggregateid, pg_catalog.min(m.seq) AS first_seq,"
-		" pg_catalog.max(m.seq) FILTER (WHERE m.seq OPERATOR(pg_catalog.=) ANY ($3)) AS last_seq,"
-		" pg_catalog.bool_or(m.seq OPERATOR(pg_catalog.=) ANY ($4)) AS more"
-		" FROM " MESSAGES " GROUP BY m.aggregatetype, m.aggregateid) AS g"
-		" WHERE " SAME_ORDER("h", "g") " AND g.last_seq IS NOT NULL",
-		5, {INT4OID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}
+	/* Orders that are held, and whose messages $2 nobody has any more. */
+	[NCLAIM_WAKE_HELD] = {
+		"UPDATE @.notify_outbox_held AS h SET due_at = $3"
+		" FROM " LOCKED_HELD("true") " AS w WHERE h.ctid OPERATOR(pg_catalog.=) w.tid",
+		3, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID}
+	},
+	/* The same where the messages are leased for a shorter time. */
+	[NCLAIM_SHORTEN_HELD] = {
+		"UPDATE @.notify_outbox_held AS h SET due_at = $3"
+		" FROM " LOCKED_HELD("l.due_at OPERATOR(pg_catalog.>) $3") " AS w WHERE h.ctid OPERATOR(pg_catalog.=) w.tid",
+		3, {INT4OID, INT8ARRAYOID, TIMESTAMPTZOID}
 	},
 	[NCLAIM_FIND_ORDERS] = {
 		"SELECT m.seq, m.aggregatetype, m.aggregateid FROM " MESSAGES " ORDER BY m.seq",
@@ -336,12 +347,12 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	 * only" ($7) the first of an order alone.
 	 */
 	[NCLAIM_BURY_MESSAGES] = {
-		"WITH dead AS (DELETE FROM @.notify_outbox AS m USING @.notify_outbox_attempt AS a"
-		" WHERE " IS_MESSAGE("m") " AND a.seq OPERATOR(pg_catalog.=) m.seq AND a.attempts OPERATOR(pg_catalog.>=) $3"
-		" AND (NOT $7 OR " "(SELECT 1 FROM @.notify_outbox AS e WHERE " SAME_ORDER("e", "m")
+		"WITH dead AS (DELETE FROM @.notify_outbox AS m"
+		" WHERE " IS_MESSAGE("m") " AND " ATTEMPTS("attempts", "m") " OPERATOR(pg_catalog.>=) $3"
+		" AND (NOT $7 OR (SELECT 1 FROM @.notify_outbox AS e WHERE " SAME_ORDER("e", "m")
 		" AND e.seq OPERATOR(pg_catalog.<) m.seq LIMIT 1) IS NULL)"
-		" RETURNING m.seq, m.id, m.aggregatetype, m.aggregateid, m.type, m.payload, m.created_at,"
-		" a.attempts, a.last_error),"
+		" RETURNING m.seq, m.id, m.aggregatetype, m.aggregateid, m.type, m.payload, m.created_at, "
+		ATTEMPTS("attempts", "m") " AS attempts, " ATTEMPTS("last_error", "m") " AS last_error),"
 		" counted AS (DELETE FROM @.notify_outbox_attempt AS a USING dead"
 		" WHERE a.seq OPERATOR(pg_catalog.=) dead.seq)"
 		" INSERT INTO @.notify_outbox_dead (seq, id, aggregatetype, aggregateid, type, payload, created_at,"
@@ -350,23 +361,36 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" $6, dead.attempts, dead.last_error, $4, $5 FROM dead RETURNING seq, aggregatetype, aggregateid, attempts",
 		7, {INT4OID, INT8ARRAYOID, INT4OID, TIMESTAMPTZOID, BOOLOID, VARCHAROID, BOOLOID}
 	},
+	[NCLAIM_LOCK_DEAD] = {
+		"SELECT 1 FROM @.notify_outbox_partition AS p WHERE p.partition OPERATOR(pg_catalog.=)"
+		" (SELECT " PARTITION("d") " FROM @.notify_outbox_dead AS d WHERE d.seq OPERATOR(pg_catalog.=) $1)"
+		" FOR NO KEY UPDATE",
+		1, {INT8OID}
+	},
 	[NCLAIM_REDRIVE_MESSAGE] = {
 		"WITH back AS (DELETE FROM @.notify_outbox_dead AS d WHERE d.seq OPERATOR(pg_catalog.=) $1 RETURNING d.*),"
 		" put AS (INSERT INTO @.notify_outbox (seq, id, aggregatetype, aggregateid, type, payload, created_at)"
 		" OVERRIDING SYSTEM VALUE SELECT b.seq, b.id, b.aggregatetype, b.aggregateid, b.type, b.payload, b.created_at"
 		" FROM back AS b)"
-		" INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, partition, first_seq, due_at, alone)"
-		" SELECT b.aggregatetype, b.aggregateid, " PARTITION("b") ", b.seq, $2, false FROM back AS b"
+		" INSERT INTO @.notify_outbox_held AS h (aggregatetype, aggregateid, first_seq, due_at)"
+		" SELECT b.aggregatetype, b.aggregateid, LEAST(b.seq, " UNDECIDED(PARTITION("b")) "), $2 FROM back AS b"
 		" ON CONFLICT (aggregateid, aggregatetype) DO UPDATE SET due_at = excluded.due_at,"
 		" first_seq = LEAST(h.first_seq, excluded.first_seq)",
 		2, {INT8OID, TIMESTAMPTZOID}
+	},
+	[NCLAIM_LOCK_OLD_DEAD] = {
+		"SELECT 1 FROM @.notify_outbox_partition AS p WHERE p.partition OPERATOR(pg_catalog.=) ANY"
+		" (ARRAY(SELECT " PARTITION("d") " FROM @.notify_outbox_dead AS d"
+		" WHERE d.dead_at OPERATOR(pg_catalog.<) $1 AND d.blocks))"
+		" ORDER BY p.partition FOR NO KEY UPDATE",
+		1, {TIMESTAMPTZOID}
 	},
 	/* What waited behind one is looked at again. */
 	[NCLAIM_PURGE_DEAD] = {
 		"WITH gone AS (DELETE FROM @.notify_outbox_dead AS d WHERE d.dead_at OPERATOR(pg_catalog.<) $1"
 		" RETURNING d.aggregatetype, d.aggregateid),"
 		" woken AS (UPDATE @.notify_outbox_held AS h SET due_at = $2 FROM gone AS g"
-		" WHERE " SAME_ORDER("h", "g") " AND h.due_at OPERATOR(pg_catalog.=) 'infinity'::pg_catalog.timestamptz)"
+		" WHERE " SAME_ORDER("h", "g") ")"
 		" SELECT pg_catalog.count(*) FROM gone",
 		2, {TIMESTAMPTZOID, TIMESTAMPTZOID}
 	},

@@ -166,7 +166,23 @@ SELECT take('r1', 1);
 SELECT notify_outbox_redrive(32), take('r2'), ack('r1', 33);
 -- it was redriven while the order was in hand, and comes before what was left
 SELECT take('r2'), ack('r2', 32, 34), take('r2');
+SELECT ack('r2', 34), take('r2');
 TABLE state;
+-- one that lies between two that are in hand, and one dead letter behind another
+SET notify_claim.max_attempts = 1;
+SELECT put('V', 'V', 'V');
+SELECT take('r1'), notify_outbox_nack(token_of('r1'), 36, 'dead'), ack('r1', 35), take('r2'), notify_outbox_release(token_of('r2'));
+SELECT put('V');
+SELECT take('r1'), notify_outbox_nack(token_of('r1'), 37, 'dead'), notify_outbox_redrive(36), notify_outbox_redrive(37);
+SELECT take('r1', 2), notify_outbox_nack(token_of('r1'), 36, 'dead'), take('r2', 1), notify_outbox_redrive(36), ack('r2', 37);
+SELECT take('r1'), ack('r1', 36, 38), take('r1');
+TABLE state;
+SET notify_claim.dead_letter = wait;
+SELECT put('V', 'V', 'V');
+SELECT take('r1'), notify_outbox_nack(token_of('r1'), 40, 'dead'), notify_outbox_nack(token_of('r1'), 39, 'dead'), take('r1');
+SELECT notify_outbox_redrive(39), take('r1'), ack('r1', 39), take('r1'), notify_outbox_redrive(40), take('r1'), ack('r1', 40, 41);
+TABLE state;
+SET notify_claim.dead_letter = flow;
 -- all that have had their attempts die at once
 SET notify_claim.max_attempts = 1;
 SELECT put('P', 'R', 'P');
@@ -175,7 +191,7 @@ SELECT seq, aggregateid, reason, attempts, last_error, blocks FROM notify_outbox
 RESET notify_claim.dead_letter;
 SELECT put('P', 'R', 'P');
 SELECT take('r1', lease => '1 microsecond'), take('r1');
-SELECT seq, aggregateid, blocks FROM notify_outbox_dead WHERE seq > 37 ORDER BY seq;
+SELECT seq, aggregateid, blocks FROM notify_outbox_dead WHERE seq > 44 ORDER BY seq;
 SELECT notify_outbox_dead_purge('0'), take('r1', lease => '1 microsecond'), take('r1');
 SELECT notify_outbox_dead_purge('0'), take('r1');
 TABLE state;
@@ -184,10 +200,10 @@ TABLE state;
 SET notify_claim.max_attempts = 4;
 SELECT put('S', 'S', 'T');
 SELECT take('r1', lease => '1 microsecond'), take('r1', lease => '1 microsecond');
-SELECT concat_ws(' ', take('r1'), take('r1'), take('r1')) IN ('S:41/3 T:43/3 -', 'T:43/3 S:41/3 -') AS alone;
-SELECT g.consumer, array_agg(g.seq) FROM got AS g WHERE g.seq IN (41, 43) AND g.token IN (SELECT token FROM notify_outbox_leased WHERE seqs <> '{}') GROUP BY token, g.consumer ORDER BY 2;
+SELECT concat_ws(' ', take('r1'), take('r1'), take('r1')) IN ('S:48/3 T:50/3 -', 'T:50/3 S:48/3 -') AS alone;
+SELECT g.consumer, array_agg(g.seq) FROM got AS g WHERE g.seq IN (48, 50) AND g.token IN (SELECT token FROM notify_outbox_leased WHERE seqs <> '{}') GROUP BY token, g.consumer ORDER BY 2;
 SELECT bool_and(notify_outbox_ack(token, seqs) = seqs) FROM notify_outbox_leased WHERE seqs <> '{}';
-SELECT take('r1'), ack('r1', 42), take('r1');
+SELECT take('r1'), ack('r1', 49), take('r1');
 RESET notify_claim.max_attempts;
 RESET notify_claim.retry_delay;
 
@@ -195,8 +211,8 @@ RESET notify_claim.retry_delay;
 SET notify_claim.max_attempts = 1;
 INSERT INTO notify_outbox (id, aggregatetype, aggregateid, type, payload, created_at)
 SELECT gen_random_uuid(), t, 'X', 'MOVED', '{}', now() FROM unnest('{orders,parcels,orders,parcels}'::text[]) AS t;
-SELECT take('r1'), notify_outbox_nack(token_of('r1'), 44);
-SELECT ack('r1', 45, 46, 47), take('r1'), notify_outbox_redrive(44), take('r1'), ack('r1', 44, 46);
+SELECT take('r1'), notify_outbox_nack(token_of('r1'), 51);
+SELECT ack('r1', 52, 53, 54), take('r1'), notify_outbox_redrive(51), take('r1'), ack('r1', 51, 53);
 RESET notify_claim.max_attempts;
 
 -- the low mark moves when what is before it is done with, and not past what is in hand
@@ -216,7 +232,7 @@ SELECT take('slow', 1) <> '-' AS taken;
 CALL drain('r1');
 SELECT put(VARIADIC array_agg('M' || n % 100)) FROM generate_series(1, 6000) AS n;
 CALL drain('r1');
-SELECT count(*) FILTER (WHERE low > 6048) > 15 AS moved FROM notify_outbox_partition AS p
+SELECT count(*) FILTER (WHERE low > 6055) > 15 AS moved FROM notify_outbox_partition AS p
 WHERE NOT EXISTS (SELECT FROM notify_outbox_leased AS l WHERE l.partition = p.partition AND seqs <> '{}');
 SELECT p.low < l.seqs[1] AS before_it FROM notify_outbox_partition AS p JOIN notify_outbox_leased AS l USING (partition) WHERE l.seqs <> '{}';
 SELECT notify_outbox_release(token_of('slow'));
@@ -225,14 +241,14 @@ TABLE state;
 -- it passes what waits behind a dead letter
 SET notify_claim.max_attempts = 1;
 SELECT put('W', 'W');
-SELECT take('r1'), notify_outbox_nack(token_of('r1'), 12048);
+SELECT take('r1'), notify_outbox_nack(token_of('r1'), 12055);
 SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 3000) AS n;
 SELECT take('r1');
 SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 3000) AS n;
 SELECT take('r1');
 SELECT take('r1');
 SELECT p.low, p.mark_seq FROM notify_outbox_partition AS p JOIN notify_outbox_held AS h USING (partition);
-SELECT notify_outbox_redrive(12048);
+SELECT notify_outbox_redrive(12055);
 SELECT take('r1', 3);
 CALL drain('r2');
 SELECT notify_outbox_release(token_of('r1'));
@@ -249,6 +265,45 @@ END LOOP; END $$;
 SELECT count(*) <= 2 AS few, max(uses) <= 64 AS bounded, min(slot) = p.first_slot AND p.first_slot >= 3 AS replaced
 FROM notify_outbox_leased AS l JOIN notify_outbox_partition AS p USING (partition)
 WHERE partition = hashtext('U') & 31 GROUP BY p.first_slot;
+TABLE state;
+
+-- more than the first look passes: orders that are in hand, and many that wait behind them
+SELECT o AS one, p AS other FROM (SELECT 'O' || n AS o, lead('O' || n) OVER (PARTITION BY hashtext('O' || n) & 31 ORDER BY n) AS p
+	FROM generate_series(1, 100) AS n) AS o WHERE p IS NOT NULL ORDER BY 1 LIMIT 1 \gset
+SELECT put(VARIADIC array_agg(:'one'::text)) FROM generate_series(1, 3000);
+SELECT put(:'other');
+SELECT take('r1', 1) <> '-' AS taken, take('r2') LIKE :'other' || ':%' AS other;
+SELECT array_agg(aggregateid::text) = ARRAY[:'one'] AS held FROM notify_outbox_held;
+SELECT bool_and(notify_outbox_ack(token, seqs) = seqs) AS acked FROM notify_outbox_leased WHERE seqs <> '{}';
+SELECT come_due();
+CALL drain('r2');
+TABLE state;
+-- a row of notify_outbox_leased that is in use stays, while another is replaced; a new lease knows nothing of the last
+SELECT put(:'one');
+SELECT take('slow') <> '-' AS taken;
+SELECT put(VARIADIC array_agg(:'other'::text)) FROM generate_series(1, 200);
+DO $$ DECLARE last bigint := 0; BEGIN FOR n IN 1..200 LOOP
+	ASSERT (SELECT notify_outbox_ack(token, ARRAY[last, seq]) = ARRAY[seq] FROM notify_outbox_lease('r1', 1)), n;
+	SELECT max(a) INTO last FROM notify_outbox_leased, unnest(acked) AS a;
+	COMMIT;
+END LOOP; END $$;
+SELECT ack('slow', seq) = ARRAY[seq] AS acked FROM notify_outbox;
+TABLE state;
+-- a held order whose lease is made shorter; a pause after very many attempts
+SELECT put('Y');
+SELECT take('r1') <> '-' AS taken, notify_outbox_nack(token_of('r1'), (SELECT min(seq) FROM notify_outbox), 'no');
+UPDATE notify_outbox_attempt SET attempts = 1500;
+SELECT come_due();
+SET notify_claim.max_attempts = 1000000;
+SELECT take('r1') <> '-' AS taken, notify_outbox_extend(token_of('r1'), '1 microsecond'), take('r2') <> '-' AS again,
+	notify_outbox_nack(token_of('r2'), (SELECT min(seq) FROM notify_outbox), 'no');
+SELECT attempts, retry_at - failed_at AS pause FROM notify_outbox_attempt;
+SELECT take('r1');
+SELECT h.due_at = a.retry_at AS same FROM notify_outbox_held AS h, notify_outbox_attempt AS a;
+SELECT come_due();
+SELECT take('r1') <> '-' AS taken, ack('r1', (SELECT min(seq) FROM notify_outbox)) <> '{}' AS acked;
+RESET notify_claim.max_attempts;
+SELECT take('r1');
 TABLE state;
 
 -- messages of handle_notify, and large payloads
