@@ -92,7 +92,6 @@ $node->safe_psql('shop', qq{
 
 	-- a message that failed, a dead letter with others waiting behind it, and a lease
 	SELECT notify_grant('clerk', 'relay');
-	SET notify_claim.max_attempts = 2;
 	SET notify_claim.retry_delay = 0;
 	CREATE TEMP TABLE leased AS SELECT * FROM notify_outbox_lease('relay');
 	SELECT notify_outbox_nack(token, seq, 'kaputt')
@@ -101,6 +100,7 @@ $node->safe_psql('shop', qq{
 	SELECT notify_outbox_release(token) FROM leased LIMIT 1;
 	TRUNCATE leased;
 	INSERT INTO leased SELECT * FROM notify_outbox_lease('relay', lease => '1 hour');
+	SET notify_claim.max_attempts = 2;
 	SELECT notify_outbox_nack(token, min(seq), 'tot') FROM leased
 		WHERE aggregateid = '1' AND aggregatetype = 'Aufträge' GROUP BY token;
 	SELECT notify_outbox_ack(token, array_agg(seq)) FROM leased WHERE aggregateid = 'irgendwas' GROUP BY token;
