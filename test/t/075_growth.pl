@@ -118,6 +118,11 @@ my $answers = 'EARLY, APPLIED, APPLIED replayed, CONFLICT, SKIPPED, APPLIED, APP
 sub no_sequential_scan
 {
 	my ($name, $when, @orders) = @_;
+
+	# What others have counted they report as they end, which may be after their psql.
+	$node->poll_query_until('postgres',
+		q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend'})
+	  or die 'other sessions are there';
 	my $growing = counters($sessions{$name}, 'seq_scan', @growing);
 	my $indexes = counters($sessions{$name}, 'idx_scan', 'notify_claim', 'biz_order');
 	my $all;
