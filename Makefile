@@ -59,25 +59,34 @@ endif
 #   make bench-memory CALLS=100000            fewer calls (head of test/bench/memory)
 #   make bench-digest ROUNDS=400              more rounds (head of test/bench/digest)
 #   make bench-trigger ROUNDS=200             more rounds (head of test/bench/trigger)
+#   make bench-outbox QUICK=1                 fewer cells (head of test/bench/outbox)
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
 #   make histories HISTORIES=1000000          more of them (head of test/histories)
-.PHONY: demo test test-matrix bench-memory bench-digest bench-trigger fuzz histories indent indent-check
+#   make outbox-chaos MESSAGES=1000000        more of them (head of test/outbox_chaos)
+.PHONY: demo test test-matrix test-examples bench-memory bench-digest bench-trigger bench-outbox
+.PHONY: fuzz histories outbox-chaos indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
 test:
 	@$(top)test/run
 test-matrix:
 	@$(top)test/matrix
+test-examples:
+	@$(top)test/examples/run
 bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 bench-digest:
 	@exec $(top)test/bench/digest $${ROUNDS:+"$$ROUNDS"}
 bench-trigger:
 	@exec $(top)test/bench/trigger $${ROUNDS:+"$$ROUNDS"}
+bench-outbox:
+	@exec $(top)test/bench/outbox $${QUICK:+quick}
 fuzz:
 	@exec $(top)test/fuzz/run $(SECONDS)
 histories:
 	@exec $(top)test/histories $${HISTORIES:+"$$HISTORIES"}
+outbox-chaos:
+	@exec $(top)test/outbox_chaos $${MESSAGES:+"$$MESSAGES"}
 indent:
 	@$(top)test/indent
 indent-check:

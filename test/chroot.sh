@@ -24,7 +24,7 @@ chroot_stop()
 
 chroot_build()
 {
-	local mirror suite priority=200 include=gcc,make,libc6-dev,libssl-dev,libipc-run-perl v exclude=() path
+	local mirror suite priority=200 include=gcc,make,libc6-dev,libssl-dev,libipc-run-perl,pgbouncer v exclude=() path
 	apt-get update -q || say_error "apt-get update failed" || return
 	command -v mmdebstrap >/dev/null ||
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends mmdebstrap || return
