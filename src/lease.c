@@ -54,6 +54,13 @@
  */
 #define MAX_USES		128
 
+/*
+ * One call in so many begins anywhere, the others where nobody has messages in
+ * hand: what a dead consumer keeps busy shall not wait as long as there is other
+ * work.
+ */
+#define ANYWHERE		32
+
 /* A row of notify_outbox_leased. */
 typedef struct Slot
 {
@@ -327,6 +334,10 @@ visit_partition(NClaimBatch *batch, int partition)
 	Visit		visit = {0};
 	Share	   *share;
 
+	/* What it gave is not written yet: it would be given again. */
+	if ((batch->visited & ((uint32) 1 << partition)) != 0)
+		return;
+	batch->visited |= (uint32) 1 << partition;
 	if (!lock_partition(partition, &visit))
 		return;
 	check_snapshot(partition);
@@ -418,21 +429,22 @@ write_share(const NClaimBatch *batch, Share *share)
 
 /*
  * Visits the partitions from one up to another in which there is something to
- * do.  Mostly the first of them fills the batch, so the others are not asked for
- * at once.
+ * do, with "busy" also those of which others have messages in hand.  Mostly the
+ * first of them fills the batch, so not all are asked for at once.
  */
 static void
-visit_partitions(NClaimBatch *batch, int from, int to)
+visit_range(NClaimBatch *batch, int from, int to, bool busy)
 {
 	int			limit = 1;
 
 	while (from < to && !batch->full && batch->remaining > 0)
 	{
-		Datum		values[4] = {
+		Datum		values[5] = {
 			Int32GetDatum(from),
 			Int32GetDatum(to),
 			TimestampTzGetDatum(batch->now),
-			Int32GetDatum(limit)
+			Int32GetDatum(limit),
+			BoolGetDatum(busy)
 		};
 		int			n = (int) nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
 		SPITupleTable *rows = SPI_tuptable;
@@ -440,9 +452,22 @@ visit_partitions(NClaimBatch *batch, int from, int to)
 		from = n < limit ? to : DatumGetInt32(nclaim_own_value(rows, n - 1, 1)) + 1;
 		for (int i = 0; i < n && !batch->full && batch->remaining > 0; i++)
 			visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)));
-		limit = NCLAIM_PARTITIONS;
+		limit *= 2;
 		SPI_freetuptable(rows);
 	}
+}
+
+static void
+visit_partitions(NClaimBatch *batch, int start, bool busy)
+{
+	visit_range(batch, start, NCLAIM_PARTITIONS, busy);
+	visit_range(batch, 0, start, busy);
+}
+
+static int
+random_number(int below)
+{
+	return (int) pg_prng_uint64_range(&pg_global_prng_state, 0, below - 1);
 }
 
 /*
@@ -453,12 +478,13 @@ visit_partitions(NClaimBatch *batch, int from, int to)
 void
 nclaim_lease(NClaimBatch *batch)
 {
-	int			start = (int) pg_prng_uint64_range(&pg_global_prng_state, 0, NCLAIM_PARTITIONS - 1);
+	int			start = random_number(NCLAIM_PARTITIONS);
 	uint32		partitions = 0;
 	ListCell   *cell;
 
-	visit_partitions(batch, start, NCLAIM_PARTITIONS);
-	visit_partitions(batch, 0, start);
+	if (random_number(ANYWHERE) > 0)
+		visit_partitions(batch, start, false);
+	visit_partitions(batch, start, true);
 	foreach(cell, batch->shares)
 		partitions |= (uint32) 1 << ((Share *) lfirst(cell))->partition;
 	nclaim_token_make(&batch->token, partitions);

@@ -59,6 +59,7 @@ typedef struct NClaimBatch
 	TimestampTz until;
 	int			remaining;		/* how many more it may take */
 	bool		full;			/* takes no more, whatever remains */
+	uint32		visited;		/* partitions that were looked through */
 	pg_uuid_t	token;
 	List	   *messages;		/* of HeapTuple */
 	TupleDesc	desc;			/* of the messages: notify_outbox' columns and

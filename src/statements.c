@@ -183,8 +183,12 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" AND ((SELECT m.id FROM " MESSAGES_AFTER("m", "p.partition", "p.low") " LIMIT 1) IS NOT NULL"
 		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
 						" AND h.due_at OPERATOR(pg_catalog.<=) $3") ")"
+		" AND ($5 OR NOT (" THERE_IS("@.notify_outbox_leased AS l WHERE l.partition OPERATOR(pg_catalog.=) p.partition"
+									 " AND l.slot OPERATOR(pg_catalog.>=) p.first_slot"
+									 " AND l.leased_until OPERATOR(pg_catalog.>) $3"
+									 " AND pg_catalog.cardinality(l.seqs) OPERATOR(pg_catalog.>) 0") "))"
 		" ORDER BY p.partition LIMIT $4",
-		4, {INT4OID, INT4OID, TIMESTAMPTZOID, INT4OID}
+		5, {INT4OID, INT4OID, TIMESTAMPTZOID, INT4OID, BOOLOID}
 	},
 	/* The mark is decided once all transactions that it knew of are over. */
 	[NCLAIM_LOCK_PARTITION] = {

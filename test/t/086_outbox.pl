@@ -423,6 +423,27 @@ is($lease->{list}, 'back.0:1', 'put back: then it comes');
 $session->query(ack($lease));
 nothing_left('put back');
 
+# One is put back in a transaction that stays open, while a lease of its order has
+# run out.
+$session->query(q{SET notify_claim.max_attempts = 1});
+write_messages('open', 1);
+$dead = lease($session);
+$session->query(nack($dead));
+$session->query('SET notify_claim.max_attempts = 10');
+$session->query($refund->('open'));
+is(lease($session, lease => '1 ms')->{list}, 'open.1:1', 'put back and open: a lease');
+my $operator = NotifyClaim::Session->new($node);
+$operator->query('BEGIN');
+$operator->query('SELECT notify_outbox_redrive(' . list($dead) . ')');
+$session->query('SELECT pg_sleep(0.01)');
+is(lease($session)->{list}, '', 'put back and open: nothing of the order is leased, and nobody waits');
+$operator->query('COMMIT');
+$operator->quit;
+$lease = lease($session);
+is($lease->{list}, 'open.0:1 open.1:2', 'put back: then all of it, in order');
+$session->query(ack($lease));
+nothing_left('put back and open');
+
 # One is purged while a lease call has just found that others wait for it.
 $session->query(q{SET notify_claim.max_attempts = 1; SET notify_claim.dead_letter = 'wait'});
 write_messages('purged', 2);

@@ -29,13 +29,13 @@ my $producers = 3;
 my $relays = 16;
 my $restart_every = 8000;    # messages
 my $dir = PostgreSQL::Test::Utils::tempdir;
-my (%children, $node);
+my (%children, %total, $node);
 
 ###
 ### The checker finds what it is there to find.
 ###
 
-my %plan = (a1 => [ 'a', 0 ], a2 => [ 'a', 1 ], a3 => [ 'a', 2 ], b1 => [ 'b', 0 ], n1 => [undef], n2 => [undef]);
+my %plan = (a1 => [ 'a', 0 ], a2 => [ 'a', 1 ], a3 => [ 'a', 2 ], b1 => [ 'b', 0 ], n1 => ['n'], n2 => ['n']);
 my $id = 'id';
 
 # A lease, at the given time and for 10 seconds, of "seq:key" or "seq:key:attempt".
@@ -140,7 +140,7 @@ sub make_orders
 }
 
 # What has to arrive of the orders.  An event without a machine draws its message's
-# number under no order's lock: such messages have no order among themselves.
+# number under no order's lock: such messages have no place among themselves.
 sub make_plan
 {
 	my %plan;
@@ -150,7 +150,7 @@ sub make_plan
 		my ($txn, $event, $order) = @$notice;
 		my ($place) = $txn =~ /\.(\d+)$/;
 
-		$plan{"$txn:$event"} = [ defined $place ? $order : undef, $place ];
+		$plan{"$txn:$event"} = [ defined $place ? $order : "event $order", $place ];
 	}
 	return %plan;
 }
@@ -350,7 +350,7 @@ sub play
 	{
 		start_child(%relay, node => $node, broker => $phase->{broker}, name => "relay-$n", user => 'relay',
 			level => $n % 4 ? 'read committed' : $n % 8 ? 'repeatable read' : 'serializable',
-			seed => int(rand(2**31)), max => [ 1, 10, 100 ], lease => [ 0.3, 1 ], pause => 0.03);
+			seed => int(rand(2**31)), max => [ 1, 10, 100 ], lease => [ 0.2, 0.6 ], pause => 0.03);
 	}
 	foreach my $n (1 .. $producers)
 	{
@@ -386,9 +386,9 @@ sub judge
 	is($node->safe_psql('postgres', q{
 			SELECT (SELECT count(*) FROM notify_outbox), (SELECT count(*) FROM notify_outbox_dead),
 				(SELECT count(*) FROM notify_outbox_attempt)}), '0|0|0', "$name: nothing is left");
-	is(join(' ', @{ $result->{$_} }), '', "$name: $_") foreach @FAULTS;
+	is(join(' ', grep { defined } @{ $result->{$_} }[ 0 .. 9 ]), '', "$name: $_") foreach @FAULTS;
 	is($result->{once} + $result->{again}, scalar keys %$expected, "$name: all were delivered");
-	cmp_ok($result->{$_}, '>', 0, "$name: $_") foreach 'once', 'again';
+	$total{$_} += $result->{$_} foreach 'once', 'again';
 	is(join(', ', grep { !/ 40001 (?:repeatable read|serializable)$/ } sort keys %errors),
 		'', "$name: errors that nobody expects");
 	is(join(', ', keys %failed), '', "$name: no relay or producer has given up");
@@ -408,16 +408,17 @@ $node = start_node('outbox_chaos', "max_connections = 60\nlog_statement = none\n
 create_orders($node);
 $node->safe_psql('postgres', q{CREATE ROLE relay LOGIN; SELECT notify_grant('relay', 'relay')});
 
-my %unreliable = (slow => 0.02, nack => 0.02, rude => 0.3, gap => 0.1, bits => 0.3, twice => 0.2,
+my %unreliable = (slow => 0.05, nack => 0.02, rude => 0.3, gap => 0.1, bits => 0.3, twice => 0.2,
 	extend => 0.1, release => 0.1, forget => 0.02);
 my %never = (max_attempts => 1000000, retry_delay => 0);
-my %soon = (max_attempts => 3, retry_delay => '2ms', retry_delay_max => '10ms');
+my %soon = (max_attempts => 2, retry_delay => '2ms', retry_delay_max => '10ms');
 
 play('killed', 0.5 * $messages, { settings => {%never} }, %unreliable);
 play('wait', 0.25 * $messages, { settings => { %soon, dead_letter => 'wait' }, dead => 1 },
-	%unreliable, nack => 0.15);
+	%unreliable, nack => 0.2);
 play('flow', 0.25 * $messages, { settings => { %soon, dead_letter => 'flow' }, dead => 1, flow => 1 },
-	%unreliable, nack => 0.15);
+	%unreliable, nack => 0.2);
+cmp_ok($total{$_}, '>', 0, "all of it, seed $seed: $_") foreach 'once', 'again';
 
 $node->stop;
 done_testing();

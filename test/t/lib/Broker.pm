@@ -128,7 +128,7 @@ sub digest
 }
 
 # Classifies what the records tell of the messages of a plan, { key => [order,
-# place] }; the order is undefined for messages that have none among themselves.
+# place] }; the place is undefined for messages that have none among themselves.
 # Returns { once => n, again => n } and for each of @FAULTS the keys; what was
 # published several times with one id is "again".  With "flow" the later messages
 # of an order do not wait for a dead letter.
@@ -201,7 +201,7 @@ sub invented
 	return [ grep { !$plan->{$_} || uniq(map { "$_->{seq} $_->{id}" } @{ $messages->{$_} }) > 1 } keys %$messages ];
 }
 
-# { order => [key in its place] }
+# { order => [key in its place] }, of messages that have one.
 sub by_order
 {
 	my ($plan) = @_;
@@ -210,16 +210,9 @@ sub by_order
 	foreach my $key (keys %$plan)
 	{
 		my ($order, $place) = @{ $plan->{$key} };
-		$orders{$order}[$place] = $key if defined $order;
+		$orders{$order}[$place] = $key if defined $place;
 	}
 	return \%orders;
-}
-
-# A message's order, undefined where there is none.
-sub order_of
-{
-	my ($plan, $key) = @_;
-	return $plan->{$key} && $plan->{$key}[0];
 }
 
 sub disordered_publications
@@ -258,7 +251,7 @@ sub disordered_acks
 		foreach my $seq (sort { $a <=> $b } keys %{ $lease->{messages} })
 		{
 			my $key = $lease->{messages}{$seq}{key};
-			my $order = order_of($plan, $key) // next;
+			my $order = ($plan->{$key} // next)->[0];
 
 			$outstanding{$order} = 1 unless $lease->{acked}{$seq};
 			push @found, $key if $outstanding{$order} && $lease->{acked}{$seq};
@@ -281,7 +274,7 @@ sub shared
 		foreach my $seq (keys %{ $lease->{messages} })
 		{
 			my $key = $lease->{messages}{$seq}{key};
-			my $order = order_of($plan, $key) // next;
+			my $order = ($plan->{$key} // next)->[0];
 			my $end = min($lease->{until}, $lease->{ended}{$seq} // $lease->{until});
 
 			$span{$order} = { begin => $lease->{answered}, end => $end, key => $key }
