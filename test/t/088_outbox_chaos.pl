@@ -15,7 +15,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use Broker qw(append classify records summary @FAULTS @RETRIABLE);
-use List::Util qw(max min);
+use List::Util qw(min);
 use NotifyClaim;
 use POSIX ();
 use PostgreSQL::Test::Utils;
@@ -91,7 +91,8 @@ my @histories = (
 	[ ' / 6 0', 'leased again after it was given back', 0, @released, leased('t2', 104, @three),
 		acked('t2', 105, @three), @rest ],
 	[ ' / 4 2', 'a repeat is not out of order', 0, leased('t1', 100, '1:a1', '2:a2'),
-		acked('t1', 101, '1:a1', '2:a2'), leased('t2', 110, '3:a3'), published('t2', '3:a3'), published('t1', '1:a1', '2:a2'), @rest ],
+		acked('t1', 101, '1:a1', '2:a2'), leased('t2', 110, '3:a3'),
+		published('t2', '3:a3'), published('t1', '1:a1', '2:a2'), @rest ],
 	[ 'lost a2 a3 / 4 0', 'never published', 0, leased('t1', 100, @three), published('t1', '1:a1'), @rest ],
 	[ 'lost a3 / 5 0', 'acked and never published', 0, leased('t1', 100, @three), published('t1', '1:a1', '2:a2'),
 		[ 'acked', 't1', 101, '1,2,3' ], @rest ],
@@ -258,14 +259,10 @@ sub redrive
 	my ($broker, $share) = @_;
 	my @dead = grep { rand() < $share } split /\n/, $node->safe_psql('postgres',
 		q{SELECT seq || ' ' || (payload ->> 'biz_key') FROM notify_outbox_dead ORDER BY random()});
+	my $sql = join(";\n", map { 'SELECT notify_outbox_redrive(' . (split / /)[0] . ')' } @dead);
 
-	foreach my $dead (@dead)
-	{
-		my ($seq, $key) = split / /, $dead;
-
-		append($broker, 'redriven', $key);
-		$node->safe_psql('postgres', "SELECT notify_outbox_redrive($seq)");
-	}
+	append($broker, 'redriven', (split / /)[1]) foreach @dead;
+	$node->safe_psql('postgres', $sql) if @dead;
 	return scalar @dead;
 }
 

@@ -71,7 +71,7 @@ sub start_relay
 
 package Relay::Consumer;
 
-use List::Util qw(first min shuffle);
+use List::Util qw(first);
 use NotifyClaim;
 use Time::HiRes qw(time usleep);
 
