@@ -112,12 +112,14 @@ take_order(NClaimBatch *batch, Due *due, NClaimSeqs *seqs)
 	uint64		n = nclaim_own_execute(NCLAIM_FIND_HELD_MESSAGES, values, NULL,
 									   InvalidSnapshot);
 	SPITupleTable *rows = SPI_tuptable;
+	int			before = batch->remaining;
 
 	if (n == 0)
 		let_go(due);
 	else
 		take_messages(batch, due, rows, n, seqs);
-	SPI_freetuptable(rows);
+	if (batch->remaining == before)
+		SPI_freetuptable(rows);
 }
 
 /*

@@ -46,7 +46,7 @@
 #define NEXT_MESSAGES	1000
 
 /* The mark moves in steps of so many numbers: some dozens of a partition's. */
-#define MARK_STEP		2048
+#define MARK_STEP		4096
 
 /*
  * So often a row of notify_outbox_leased is written: under an old snapshot none of
@@ -85,6 +85,8 @@ typedef struct Visit
 	int64		low;
 	int64		mark;			/* 0: none */
 	bool		decided;		/* the mark is */
+	int			first_slot;
+	bool		held;			/* orders of the partition are */
 	NClaimSeqs	leased;			/* messages that others have in hand */
 	HTAB	   *busy;			/* orders of those messages, or NULL */
 	bool		found;			/* a message that keeps the mark back */
@@ -94,14 +96,14 @@ typedef struct Visit
 	int			passed;			/* how many cannot be leased now */
 } Visit;
 
-/* Adds the row's message to the batch. */
+/* Adds the row's message to the batch; the rows shall stay. */
 void
 nclaim_batch_add(NClaimBatch *batch, SPITupleTable *rows, uint64 row,
 				 NClaimSeqs *seqs)
 {
 	if (batch->desc == NULL)
-		batch->desc = CreateTupleDescCopy(rows->tupdesc);
-	batch->messages = lappend(batch->messages, heap_copytuple(rows->vals[row]));
+		batch->desc = rows->tupdesc;
+	batch->messages = lappend(batch->messages, rows->vals[row]);
 	nclaim_seqs_add(seqs, DatumGetInt64(nclaim_own_value(rows, row, 1)));
 	batch->remaining--;
 }
@@ -119,6 +121,8 @@ lock_partition(int partition, Visit *visit)
 		visit->low = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 1));
 		visit->mark = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 2));
 		visit->decided = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 3));
+		visit->first_slot = DatumGetInt32(nclaim_own_value(SPI_tuptable, 0, 4));
+		visit->held = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 5));
 	}
 	SPI_freetuptable(SPI_tuptable);
 	return locked;
@@ -178,10 +182,10 @@ end_lease(int partition, int slot, TimestampTz now)
 static void
 read_leases(const NClaimBatch *batch, Share *share, Visit *visit)
 {
-	Datum		value = Int32GetDatum(share->partition);
+	Datum		values[2] = {Int32GetDatum(share->partition), Int32GetDatum(visit->first_slot)};
 	SPITupleTable *rows;
 
-	share->nslots = nclaim_own_execute(NCLAIM_FIND_LEASES, &value, NULL, InvalidSnapshot);
+	share->nslots = nclaim_own_execute(NCLAIM_FIND_LEASES, values, NULL, InvalidSnapshot);
 	rows = SPI_tuptable;
 	share->slots = palloc(Max(share->nslots, 1) * sizeof(Slot));
 	for (int i = 0; i < share->nslots; i++)
@@ -196,7 +200,10 @@ read_leases(const NClaimBatch *batch, Share *share, Visit *visit)
 		slot->free = seqs.n == 0 ||
 			(until <= batch->now && end_lease(share->partition, slot->slot, batch->now));
 		if (slot->free)
+		{
+			visit->held |= seqs.n > 0;
 			continue;
+		}
 		for (int j = 0; j < seqs.n; j++)
 			nclaim_seqs_add(&visit->leased, seqs.seqs[j]);
 	}
@@ -265,6 +272,7 @@ take_free(NClaimBatch *batch, Share *share, Visit *visit)
 			Int64GetDatum(visit->last),
 			Int32GetDatum(limit)
 		};
+		int			before = batch->remaining;
 		uint64		n = nclaim_own_execute(NCLAIM_FIND_MESSAGES, values, NULL, InvalidSnapshot);
 		SPITupleTable *rows = SPI_tuptable;
 
@@ -272,7 +280,8 @@ take_free(NClaimBatch *batch, Share *share, Visit *visit)
 		stop = take_messages(batch, share, visit, rows, n);
 		visit->ended = !stop && n < limit;
 		limit = NEXT_MESSAGES;
-		SPI_freetuptable(rows);
+		if (batch->remaining == before)
+			SPI_freetuptable(rows);
 	}
 }
 
@@ -327,9 +336,12 @@ move_mark(int partition, const Visit *visit)
 	nclaim_own_execute(NCLAIM_MOVE_MARK, values, nulls, InvalidSnapshot);
 }
 
-/* Looks through a partition, and takes what is free. */
+/*
+ * Looks through a partition, and takes what is free; not without "busy" where others
+ * have messages in hand.
+ */
 static void
-visit_partition(NClaimBatch *batch, int partition)
+visit_partition(NClaimBatch *batch, int partition, bool busy)
 {
 	Visit		visit = {0};
 	Share	   *share;
@@ -337,7 +349,6 @@ visit_partition(NClaimBatch *batch, int partition)
 	/* What it gave is not written yet: it would be given again. */
 	if ((batch->visited & ((uint32) 1 << partition)) != 0)
 		return;
-	batch->visited |= (uint32) 1 << partition;
 	if (!lock_partition(partition, &visit))
 		return;
 	check_snapshot(partition);
@@ -345,8 +356,14 @@ visit_partition(NClaimBatch *batch, int partition)
 	share->partition = partition;
 	read_leases(batch, share, &visit);
 	if (visit.leased.n > 0)
+	{
+		if (!busy)
+			return;
 		visit.busy = find_busy(partition, &visit.leased);
-	nclaim_held_take(batch, partition, visit.busy, &share->seqs);
+	}
+	batch->visited |= (uint32) 1 << partition;
+	if (visit.held)
+		nclaim_held_take(batch, partition, visit.busy, &share->seqs);
 	share->held = share->seqs.n > 0;
 	if (!batch->full && batch->remaining > 0)
 	{
@@ -451,7 +468,7 @@ visit_range(NClaimBatch *batch, int from, int to, bool busy)
 
 		from = n < limit ? to : DatumGetInt32(nclaim_own_value(rows, n - 1, 1)) + 1;
 		for (int i = 0; i < n && !batch->full && batch->remaining > 0; i++)
-			visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)));
+			visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)), busy);
 		limit *= 2;
 		SPI_freetuptable(rows);
 	}
@@ -478,13 +495,19 @@ random_number(int below)
 void
 nclaim_lease(NClaimBatch *batch)
 {
+	static bool plenty = false; /* the session's last batch was complete */
 	int			start = random_number(NCLAIM_PARTITIONS);
 	uint32		partitions = 0;
 	ListCell   *cell;
 
 	if (random_number(ANYWHERE) > 0)
+	{
+		if (plenty)
+			visit_partition(batch, start, false);
 		visit_partitions(batch, start, false);
+	}
 	visit_partitions(batch, start, true);
+	plenty = batch->remaining == 0;
 	foreach(cell, batch->shares)
 		partitions |= (uint32) 1 << ((Share *) lfirst(cell))->partition;
 	nclaim_token_make(&batch->token, partitions);

@@ -28,8 +28,11 @@ PG_FUNCTION_INFO_V1(notify_claim_outbox_release);
 #define MAX_BATCH		10000
 #define MAX_CONSUMER	255
 
-/* Columns of a leased message, after the token. */
-#define MESSAGE_COLUMNS	8
+/*
+ * Messages are dense where of the numbers between them, of which others belong to
+ * other partitions, they may be one in so many of their own.
+ */
+#define SPARSE			2
 
 /* A lease's row: its messages of one partition. */
 typedef struct Lease
@@ -90,15 +93,15 @@ max_arg(FunctionCallInfo fcinfo)
 static void
 put_messages(ReturnSetInfo *result, const NClaimBatch *batch)
 {
-	Datum		values[MESSAGE_COLUMNS + 1];
-	bool		nulls[MESSAGE_COLUMNS + 1] = {0};
+	int			columns = batch->desc == NULL ? 0 : batch->desc->natts;
+	Datum	   *values = palloc((columns + 1) * sizeof(Datum));
+	bool	   *nulls = palloc0((columns + 1) * sizeof(bool));
 	ListCell   *cell;
 
 	values[0] = UUIDPGetDatum(&batch->token);
 	foreach(cell, batch->messages)
 	{
-		for (int i = 1; i <= MESSAGE_COLUMNS; i++)
-			values[i] = heap_getattr((HeapTuple) lfirst(cell), i, batch->desc, &nulls[i]);
+		heap_deform_tuple((HeapTuple) lfirst(cell), batch->desc, values + 1, nulls + 1);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }
@@ -209,13 +212,30 @@ keep_order(const Lease *lease, NClaimSeqs *done, NClaimSeqs *rest)
 	*done = kept;
 }
 
+/* Deletes messages of a partition, in one go through its index where they are dense. */
+static void
+delete_messages(int partition, const NClaimSeqs *done)
+{
+	int64		first = done->seqs[0];
+	int64		last = done->seqs[done->n - 1];
+	bool		dense = last - first < (int64) done->n * NCLAIM_PARTITIONS * SPARSE;
+	Datum		values[4] = {
+		Int32GetDatum(partition),
+		nclaim_seqs_array(done),
+		Int64GetDatum(first),
+		Int64GetDatum(last)
+	};
+
+	nclaim_own_execute(dense ? NCLAIM_DELETE_RANGE : NCLAIM_DELETE_MESSAGES, values, NULL,
+					   InvalidSnapshot);
+}
+
 /* Removes what is "wanted" of the lease's outstanding messages, if it may be. */
 static void
 ack_lease(Lease *lease, const NClaimSeqs *wanted)
 {
 	NClaimSeqs	done = {0};
 	NClaimSeqs	rest = {0};
-	Datum		values[2];
 
 	nclaim_seqs_split(&lease->seqs, wanted, &done, &rest);
 	if (done.n > 0 && rest.n > 0)
@@ -224,9 +244,7 @@ ack_lease(Lease *lease, const NClaimSeqs *wanted)
 		return;
 	if (lease->held)
 		nclaim_held_done(lease->partition, &done, GetCurrentTimestamp());
-	values[0] = Int32GetDatum(lease->partition);
-	values[1] = nclaim_seqs_array(&done);
-	nclaim_own_execute(NCLAIM_DELETE_MESSAGES, values, NULL, InvalidSnapshot);
+	delete_messages(lease->partition, &done);
 	lease->seqs = rest;
 	for (int i = 0; i < done.n; i++)
 		nclaim_seqs_add(&lease->acked, done.seqs[i]);

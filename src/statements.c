@@ -49,6 +49,7 @@
 	"pg_catalog.unnest($2) AS s (seq), LATERAL (SELECT k.* FROM @.notify_outbox AS k" \
 	" WHERE " MESSAGE_KEY("k") " OPERATOR(pg_catalog.=) " KEY("$1", "s.seq") " LIMIT 1) AS m"
 
+/* The same as a condition. */
 #define IS_MESSAGE(m) \
 	m ".ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT i.ctid FROM pg_catalog.unnest($2) AS s (seq)," \
 	" LATERAL (SELECT k.ctid FROM @.notify_outbox AS k" \
@@ -193,7 +194,9 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	/* The mark is decided once all transactions that it knew of are over. */
 	[NCLAIM_LOCK_PARTITION] = {
 		"SELECT p.low, p.mark_seq,"
-		" pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) OPERATOR(pg_catalog.>=) p.mark_xmax"
+		" pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) OPERATOR(pg_catalog.>=) p.mark_xmax,"
+		" p.first_slot, "
+		THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition")
 		" FROM @.notify_outbox_partition AS p WHERE p.partition OPERATOR(pg_catalog.=) $1"
 		" FOR NO KEY UPDATE SKIP LOCKED",
 		1, {INT4OID}
@@ -204,8 +207,10 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		4, {INT4OID, INT8OID, INT8OID, XID8OID}
 	},
 	[NCLAIM_FIND_LEASES] = {
-		"SELECT l.slot, l.leased_until, l.seqs, l.uses FROM " LEASES " ORDER BY l.leased_until",
-		1, {INT4OID}
+		"SELECT l.slot, l.leased_until, l.seqs, l.uses FROM @.notify_outbox_leased AS l"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.>=) $2"
+		" ORDER BY l.leased_until",
+		2, {INT4OID, INT4OID}
 	},
 	[NCLAIM_FIND_TOKENS] = {
 		"SELECT pg_catalog.string_agg(l.token::pg_catalog.text, ' ' ORDER BY l.slot) FROM " LEASES,
@@ -329,6 +334,18 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 	[NCLAIM_DELETE_MESSAGES] = {
 		"DELETE FROM @.notify_outbox AS m WHERE " IS_MESSAGE("m"),
 		2, {INT4OID, INT8ARRAYOID}
+	},
+
+	/*
+	 * The same where they are most of what the partition has between $3 and
+	 * $4.  With IS TRUE the planner takes "= ANY" for no join.
+	 */
+	[NCLAIM_DELETE_RANGE] = {
+		"DELETE FROM @.notify_outbox AS m"
+		" WHERE " MESSAGE_KEY("m") " OPERATOR(pg_catalog.>=) " KEY("$1", "$3")
+		" AND " MESSAGE_KEY("m") " OPERATOR(pg_catalog.<=) " KEY("$1", "$4")
+		" AND (m.seq OPERATOR(pg_catalog.=) ANY (SELECT pg_catalog.unnest($2))) IS TRUE",
+		4, {INT4OID, INT8ARRAYOID, INT8OID, INT8OID}
 	},
 	[NCLAIM_DELETE_ATTEMPTS] = {
 		"DELETE FROM @.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) ANY ($1)",

@@ -242,9 +242,9 @@ TABLE state;
 SET notify_claim.max_attempts = 1;
 SELECT put('W', 'W');
 SELECT take('r1'), notify_outbox_nack(token_of('r1'), 12055);
-SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 3000) AS n;
+SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 5000) AS n;
 SELECT take('r1');
-SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 3000) AS n;
+SELECT put(VARIADIC array_agg('W'::text)) FROM generate_series(1, 5000) AS n;
 SELECT take('r1');
 SELECT take('r1');
 SELECT p.low, p.mark_seq FROM notify_outbox_partition AS p JOIN notify_outbox_held AS h USING (partition);
@@ -288,6 +288,18 @@ DO $$ DECLARE last bigint := 0; BEGIN FOR n IN 1..200 LOOP
 	COMMIT;
 END LOOP; END $$;
 SELECT ack('slow', seq) = ARRAY[seq] AS acked FROM notify_outbox;
+TABLE state;
+-- acknowledged between others of their partition, near each other and far apart
+SELECT put(VARIADIC ARRAY[:'one', :'other', :'one'] || array_fill(:'other'::text, ARRAY[150]) || ARRAY[:'one']);
+SELECT take('r1', 1000) <> '-' AS taken;
+CREATE VIEW ones AS SELECT array_agg(seq ORDER BY seq) AS seqs FROM notify_outbox WHERE aggregateid = :'one';
+SELECT notify_outbox_ack(token_of('r1'), seqs[1:2]) = seqs[1:2] AS acked FROM ones;
+SELECT aggregateid = :'one' AS one, count(*) FROM notify_outbox GROUP BY 1 ORDER BY 1;
+SELECT notify_outbox_release(token_of('r1')), put(VARIADIC array_fill(:'other'::text, ARRAY[150]) || ARRAY[:'one']) IS NOT NULL AS put, take('r1', 1000) <> '-' AS taken;
+SELECT seqs[2] - seqs[1] AS apart, notify_outbox_ack(token_of('r1'), seqs) = seqs AS acked FROM ones;
+SELECT aggregateid = :'one' AS one, count(*) FROM notify_outbox GROUP BY 1 ORDER BY 1;
+SELECT notify_outbox_release(token_of('r1'));
+CALL drain('r1');
 TABLE state;
 -- a held order whose lease is made shorter; a pause after very many attempts
 SELECT put('Y');
