@@ -39,7 +39,7 @@
 
 #include "relay.h"
 
-/* So many messages that cannot be leased are much to pass on each look. */
+/* So many messages of orders in hand are much to pass on each look. */
 #define MANY_PASSED		1000
 
 /* How many of the next messages are read at once after some were passed. */
@@ -60,6 +60,22 @@
  * work.
  */
 #define ANYWHERE		32
+
+/* How a partition is looked through. */
+typedef enum Look
+{
+	LOOK_IDLE,					/* not if others have messages in hand */
+	LOOK_ANY,
+	LOOK_LAST,					/* there is nothing else to do */
+} Look;
+
+/* What the session's last call has leased. */
+typedef enum Last
+{
+	LAST_EMPTY,
+	LAST_PART,
+	LAST_COMPLETE,
+} Last;
 
 /* A row of notify_outbox_leased. */
 typedef struct Slot
@@ -93,7 +109,7 @@ typedef struct Visit
 	int64		first;			/* the first such */
 	int64		last;			/* the last one looked at */
 	bool		ended;			/* there is none after it */
-	int			passed;			/* how many cannot be leased now */
+	int			passed;			/* how many were of orders in hand */
 } Visit;
 
 /* Adds the row's message to the batch; the rows shall stay. */
@@ -236,16 +252,16 @@ take_messages(NClaimBatch *batch, Share *share, Visit *visit,
 {
 	for (uint64 i = 0; i < n; i++)
 	{
-		bool		held = DatumGetBool(nclaim_own_value(rows, i, 9));
-
 		visit->last = DatumGetInt64(nclaim_own_value(rows, i, 1));
-		if (!held && !visit->found)
+		if (DatumGetBool(nclaim_own_value(rows, i, 9)))
+			continue;			/* the order is held */
+		if (!visit->found)
 		{
 			visit->found = true;
 			visit->first = visit->last;
 		}
-		if (held || nclaim_orders_have(visit->busy, nclaim_own_value(rows, i, 3),
-									   nclaim_own_value(rows, i, 4)))
+		if (nclaim_orders_have(visit->busy, nclaim_own_value(rows, i, 3),
+							   nclaim_own_value(rows, i, 4)))
 		{
 			visit->passed++;
 			continue;
@@ -257,7 +273,38 @@ take_messages(NClaimBatch *batch, Share *share, Visit *visit,
 	return false;
 }
 
-/* Takes the partition's free messages, oldest first. */
+/*
+ * What others have in hand keeps the look, and the mark, from passing many messages:
+ * hold those orders too, so that the next look passes them.  Whoever ends such a
+ * lease learns of it from the lease's row.
+ */
+static void
+set_aside(const NClaimBatch *batch, const Share *share)
+{
+	Datum		values[3];
+
+	values[0] = Int32GetDatum(share->partition);
+	values[2] = TimestampTzGetDatum(DT_NOEND);
+	for (int i = 0; i < share->nslots; i++)
+	{
+		NClaimSeqs	seqs = {0};
+
+		values[1] = Int32GetDatum(share->slots[i].slot);
+		if (share->slots[i].free ||
+			nclaim_own_execute(NCLAIM_LOCK_ENDING, values, NULL, InvalidSnapshot) == 0)
+			continue;
+		nclaim_seqs_read(&seqs, nclaim_own_value(SPI_tuptable, 0, 1));
+		if (seqs.n == 0)
+			continue;
+		nclaim_held_set_aside(share->partition, &seqs, batch->now);
+		nclaim_own_execute(NCLAIM_SET_HELD, values, NULL, InvalidSnapshot);
+	}
+}
+
+/*
+ * Takes the partition's free messages, oldest first, but for what lies behind many
+ * of orders in hand.
+ */
 static void
 take_free(NClaimBatch *batch, Share *share, Visit *visit)
 {
@@ -277,35 +324,11 @@ take_free(NClaimBatch *batch, Share *share, Visit *visit)
 		SPITupleTable *rows = SPI_tuptable;
 
 		CHECK_FOR_INTERRUPTS();
-		stop = take_messages(batch, share, visit, rows, n);
+		stop = take_messages(batch, share, visit, rows, n) || visit->passed >= MANY_PASSED;
 		visit->ended = !stop && n < limit;
 		limit = NEXT_MESSAGES;
 		if (batch->remaining == before)
 			SPI_freetuptable(rows);
-	}
-}
-
-/*
- * Where what others have in hand keeps the mark from passing many messages, each
- * look would read them again: hold those orders too.
- */
-static void
-set_aside(const NClaimBatch *batch, const Share *share)
-{
-	Datum		values[3];
-
-	values[0] = Int32GetDatum(share->partition);
-	values[2] = TimestampTzGetDatum(DT_NOEND);
-	for (int i = 0; i < share->nslots; i++)
-	{
-		NClaimSeqs	seqs = {0};
-
-		values[1] = Int32GetDatum(share->slots[i].slot);
-		if (share->slots[i].free ||
-			nclaim_own_execute(NCLAIM_LOCK_ENDING, values, NULL, InvalidSnapshot) == 0)
-			continue;
-		nclaim_seqs_read(&seqs, nclaim_own_value(SPI_tuptable, 0, 1));
-		nclaim_held_set_aside(share->partition, &seqs, batch->now);
 	}
 }
 
@@ -336,12 +359,9 @@ move_mark(int partition, const Visit *visit)
 	nclaim_own_execute(NCLAIM_MOVE_MARK, values, nulls, InvalidSnapshot);
 }
 
-/*
- * Looks through a partition, and takes what is free; not without "busy" where others
- * have messages in hand.
- */
+/* Looks through a partition, and takes what is free. */
 static void
-visit_partition(NClaimBatch *batch, int partition, bool busy)
+visit_partition(NClaimBatch *batch, int partition, Look look)
 {
 	Visit		visit = {0};
 	Share	   *share;
@@ -357,7 +377,7 @@ visit_partition(NClaimBatch *batch, int partition, bool busy)
 	read_leases(batch, share, &visit);
 	if (visit.leased.n > 0)
 	{
-		if (!busy)
+		if (look == LOOK_IDLE)
 			return;
 		visit.busy = find_busy(partition, &visit.leased);
 	}
@@ -369,7 +389,7 @@ visit_partition(NClaimBatch *batch, int partition, bool busy)
 	{
 		take_free(batch, share, &visit);
 		move_mark(partition, &visit);
-		if (visit.passed > MANY_PASSED)
+		if (look == LOOK_LAST && visit.passed >= MANY_PASSED)
 			set_aside(batch, share);
 	}
 	if (share->seqs.n > 0)
@@ -444,47 +464,70 @@ write_share(const NClaimBatch *batch, Share *share)
 	}
 }
 
-/*
- * Visits the partitions from one up to another in which there is something to
- * do, with "busy" also those of which others have messages in hand.  Mostly the
- * first of them fills the batch, so not all are asked for at once.
- */
-static void
-visit_range(NClaimBatch *batch, int from, int to, bool busy)
-{
-	int			limit = 1;
-
-	while (from < to && !batch->full && batch->remaining > 0)
-	{
-		Datum		values[5] = {
-			Int32GetDatum(from),
-			Int32GetDatum(to),
-			TimestampTzGetDatum(batch->now),
-			Int32GetDatum(limit),
-			BoolGetDatum(busy)
-		};
-		int			n = (int) nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
-		SPITupleTable *rows = SPI_tuptable;
-
-		from = n < limit ? to : DatumGetInt32(nclaim_own_value(rows, n - 1, 1)) + 1;
-		for (int i = 0; i < n && !batch->full && batch->remaining > 0; i++)
-			visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, i, 1)), busy);
-		limit *= 2;
-		SPI_freetuptable(rows);
-	}
-}
-
-static void
-visit_partitions(NClaimBatch *batch, int start, bool busy)
-{
-	visit_range(batch, start, NCLAIM_PARTITIONS, busy);
-	visit_range(batch, 0, start, busy);
-}
-
 static int
 random_number(int below)
 {
 	return (int) pg_prng_uint64_range(&pg_global_prng_state, 0, below - 1);
+}
+
+/*
+ * Finds partitions with something to do, beginning at one and without those whose
+ * bit is in "passed".  Returns how many, up to the limit; the rows are SPI's.
+ */
+static int
+find_work(const NClaimBatch *batch, int start, uint32 passed, int limit, Look look)
+{
+	Datum		values[5] = {
+		Int32GetDatum(start),
+		Int64GetDatum((int64) passed),
+		TimestampTzGetDatum(batch->now),
+		Int32GetDatum(limit),
+		BoolGetDatum(look != LOOK_IDLE)
+	};
+
+	return (int) nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
+}
+
+/*
+ * Visits partitions with something to do until the batch is complete.  Mostly the
+ * first of them completes it, so not all are asked for at once.
+ */
+static void
+visit_partitions(NClaimBatch *batch, int start, Look look)
+{
+	uint32		passed = batch->visited;
+	int			limit = 1;
+	bool		more = true;
+
+	while (more && !batch->full && batch->remaining > 0)
+	{
+		int			n = find_work(batch, start, passed, limit, look);
+		SPITupleTable *rows = SPI_tuptable;
+
+		more = n == limit;
+		limit *= 2;
+		for (int i = 0; i < n && !batch->full && batch->remaining > 0; i++)
+		{
+			int			partition = DatumGetInt32(nclaim_own_value(rows, i, 1));
+
+			passed |= (uint32) 1 << partition;
+			visit_partition(batch, partition, look);
+		}
+		SPI_freetuptable(rows);
+	}
+}
+
+/* Visits the first partition with something to do, whoever has messages in hand. */
+static void
+visit_anywhere(NClaimBatch *batch, int start)
+{
+	SPITupleTable *rows;
+
+	if (find_work(batch, start, 0, 1, LOOK_ANY) == 0)
+		return;
+	rows = SPI_tuptable;
+	visit_partition(batch, DatumGetInt32(nclaim_own_value(rows, 0, 1)), LOOK_ANY);
+	SPI_freetuptable(rows);
 }
 
 /*
@@ -495,19 +538,21 @@ random_number(int below)
 void
 nclaim_lease(NClaimBatch *batch)
 {
-	static bool plenty = false; /* the session's last batch was complete */
+	static Last last = LAST_EMPTY;
 	int			start = random_number(NCLAIM_PARTITIONS);
 	uint32		partitions = 0;
 	ListCell   *cell;
 
-	if (random_number(ANYWHERE) > 0)
-	{
-		if (plenty)
-			visit_partition(batch, start, false);
-		visit_partitions(batch, start, false);
-	}
-	visit_partitions(batch, start, true);
-	plenty = batch->remaining == 0;
+	if (last == LAST_EMPTY && find_work(batch, start, 0, 1, LOOK_LAST) == 0)
+		return;
+	if (random_number(ANYWHERE) == 0)
+		visit_anywhere(batch, start);
+	else if (last == LAST_COMPLETE)
+		visit_partition(batch, start, LOOK_IDLE);
+	visit_partitions(batch, start, LOOK_IDLE);
+	visit_partitions(batch, start, LOOK_LAST);
+	last = batch->remaining == 0 ? LAST_COMPLETE :
+		batch->messages == NIL ? LAST_EMPTY : LAST_PART;
 	foreach(cell, batch->shares)
 		partitions |= (uint32) 1 << ((Share *) lfirst(cell))->partition;
 	nclaim_token_make(&batch->token, partitions);

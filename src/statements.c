@@ -178,18 +178,20 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" VALUES ($1, $2, $3, $4, $5, $6)",
 		6, {UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, JSONBOID, TIMESTAMPTZOID}
 	},
+	/* Beginning with $1, without those whose bit is in $2. */
 	[NCLAIM_FIND_WORK] = {
-		"SELECT p.partition FROM @.notify_outbox_partition AS p"
-		" WHERE p.partition OPERATOR(pg_catalog.>=) $1 AND p.partition OPERATOR(pg_catalog.<) $2"
-		" AND ((SELECT m.id FROM " MESSAGES_AFTER("m", "p.partition", "p.low") " LIMIT 1) IS NOT NULL"
+		"SELECT p.partition FROM (SELECT w.* FROM @.notify_outbox_partition AS w"
+		" WHERE (($2 OPERATOR(pg_catalog.>>) w.partition) OPERATOR(pg_catalog.&) 1) OPERATOR(pg_catalog.=) 0"
+		" ORDER BY (w.partition OPERATOR(pg_catalog.-) $1) OPERATOR(pg_catalog.&) 31 OFFSET 0) AS p"
+		" WHERE ((SELECT m.id FROM " MESSAGES_AFTER("m", "p.partition", "p.low") " LIMIT 1) IS NOT NULL"
 		" OR " THERE_IS("@.notify_outbox_held AS h WHERE h.partition OPERATOR(pg_catalog.=) p.partition"
 						" AND h.due_at OPERATOR(pg_catalog.<=) $3") ")"
 		" AND ($5 OR NOT (" THERE_IS("@.notify_outbox_leased AS l WHERE l.partition OPERATOR(pg_catalog.=) p.partition"
 									 " AND l.slot OPERATOR(pg_catalog.>=) p.first_slot"
 									 " AND l.leased_until OPERATOR(pg_catalog.>) $3"
 									 " AND pg_catalog.cardinality(l.seqs) OPERATOR(pg_catalog.>) 0") "))"
-		" ORDER BY p.partition LIMIT $4",
-		5, {INT4OID, INT4OID, TIMESTAMPTZOID, INT4OID, BOOLOID}
+		" LIMIT $4",
+		5, {INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, BOOLOID}
 	},
 	/* The mark is decided once all transactions that it knew of are over. */
 	[NCLAIM_LOCK_PARTITION] = {
@@ -259,6 +261,11 @@ const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS] = {
 		" leased_until = $3, held = $4, seqs = $5, acked = $6"
 		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
 		6, {INT4OID, INT4OID, TIMESTAMPTZOID, BOOLOID, INT8ARRAYOID, INT8ARRAYOID}
+	},
+	[NCLAIM_SET_HELD] = {
+		"UPDATE @.notify_outbox_leased AS l SET held = true"
+		" WHERE l.partition OPERATOR(pg_catalog.=) $1 AND l.slot OPERATOR(pg_catalog.=) $2",
+		2, {INT4OID, INT4OID}
 	},
 	[NCLAIM_EMPTY_SLOT] = {
 		"UPDATE @.notify_outbox_leased AS l SET seqs = '{}'"

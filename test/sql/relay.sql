@@ -267,14 +267,15 @@ FROM notify_outbox_leased AS l JOIN notify_outbox_partition AS p USING (partitio
 WHERE partition = hashtext('U') & 31 GROUP BY p.first_slot;
 TABLE state;
 
--- more than the first look passes: orders that are in hand, and many that wait behind them
+-- more than one look passes: orders that are in hand, and many that wait behind them; the next look passes them
 SELECT o AS one, p AS other FROM (SELECT 'O' || n AS o, lead('O' || n) OVER (PARTITION BY hashtext('O' || n) & 31 ORDER BY n) AS p
 	FROM generate_series(1, 100) AS n) AS o WHERE p IS NOT NULL ORDER BY 1 LIMIT 1 \gset
 SELECT put(VARIADIC array_agg(:'one'::text)) FROM generate_series(1, 3000);
 SELECT put(:'other');
-SELECT take('r1', 1) <> '-' AS taken, take('r2') LIKE :'other' || ':%' AS other;
+SELECT take('r1', 1) <> '-' AS taken, take('r2') AS first_look, take('r2') LIKE :'other' || ':%' AS other;
 SELECT array_agg(aggregateid::text) = ARRAY[:'one'] AS held FROM notify_outbox_held;
 SELECT bool_and(notify_outbox_ack(token, seqs) = seqs) AS acked FROM notify_outbox_leased WHERE seqs <> '{}';
+SELECT take('r3', 1) LIKE :'one' || ':%' AS woken, notify_outbox_release(token_of('r3'));
 SELECT come_due();
 CALL drain('r2');
 TABLE state;
