@@ -164,6 +164,8 @@ CREATE TABLE @extschema@.notify_claim (
 CREATE INDEX notify_claim_order_no_idx ON @extschema@.notify_claim (order_no);
 CREATE INDEX notify_claim_parked_idx ON @extschema@.notify_claim (order_no, id)
 	WHERE claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text;
+CREATE INDEX notify_claim_skipped_idx ON @extschema@.notify_claim (created_at)
+	WHERE outcome::pg_catalog.text OPERATOR(pg_catalog.=) 'SKIPPED'::pg_catalog.text;
 COMMENT ON TABLE @extschema@.notify_claim IS
 'One row per notification that was processed, with the answer that a repeat gets. Written by handle_notify() only; deleting a row makes the next delivery a first one.';
 COMMENT ON COLUMN @extschema@.notify_claim.id IS 'number of the claim';
@@ -181,6 +183,7 @@ COMMENT ON COLUMN @extschema@.notify_claim.created_at IS 'when the first deliver
 COMMENT ON CONSTRAINT uk_biz_key ON @extschema@.notify_claim IS 'decides between two deliveries at the same instant';
 COMMENT ON INDEX @extschema@.notify_claim_order_no_idx IS 'finds everything on record about an order';
 COMMENT ON INDEX @extschema@.notify_claim_parked_idx IS 'finds what is parked for an order; nearly empty';
+COMMENT ON INDEX @extschema@.notify_claim_skipped_idx IS 'counts what was skipped lately';
 
 CREATE TABLE @extschema@.notify_outbox (
 	seq bigint GENERATED ALWAYS AS IDENTITY,
@@ -882,6 +885,248 @@ COMMENT ON FUNCTION @extschema@.notify_outbox_dead_purge(interval) IS
 'Removes dead letters that were given up longer ago, for good, and returns how many; messages that waited behind them wait no longer.';
 
 --
+-- Statistics
+--
+
+CREATE FUNCTION @extschema@.notify_stat_calls(
+	OUT channel text, OUT event_type text, OUT received bigint,
+	OUT applied bigint, OUT skipped bigint, OUT parked bigint, OUT early bigint, OUT conflict bigint, OUT rejected bigint,
+	OUT busy bigint, OUT no_order bigint, OUT no_rule bigint, OUT replayed bigint,
+	OUT rolled_back bigint, OUT conflict_rolled_back bigint, OUT over_budget bigint,
+	OUT total_ms double precision, OUT min_ms double precision, OUT max_ms double precision,
+	OUT p50 double precision, OUT p95 double precision, OUT p99 double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'notify_claim_stat_calls'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 20;
+COMMENT ON FUNCTION @extschema@.notify_stat_calls() IS
+'What the view notify_stat shows.';
+
+CREATE FUNCTION @extschema@.notify_stat_rates(
+	OUT channel text, OUT minutes integer, OUT received bigint, OUT replayed bigint, OUT conflicts bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'notify_claim_stat_rates'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 60;
+COMMENT ON FUNCTION @extschema@.notify_stat_rates() IS
+'The calls of the last 1, 5 and 15 minutes, for each channel and event type. Use the view notify_rate.';
+
+CREATE FUNCTION @extschema@.notify_stat_since()
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'notify_claim_stat_since'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.notify_stat_since() IS
+'Since when calls are counted; NULL: they are not, add notify_claim to shared_preload_libraries and restart the server.';
+
+CREATE FUNCTION @extschema@.notify_stat_reset()
+RETURNS timestamptz
+AS 'MODULE_PATHNAME', 'notify_claim_stat_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION @extschema@.notify_stat_reset() IS
+'Sets the statistics of this database to zero, and returns since when they count.';
+
+CREATE VIEW @extschema@.notify_stat AS
+SELECT s.* FROM @extschema@.notify_stat_calls() AS s
+ORDER BY s.channel, s.event_type;
+COMMENT ON VIEW @extschema@.notify_stat IS
+'Calls of handle_notify() by channel and event type. A call counts once, when its transaction commits: under its outcome, or under replayed alone.';
+COMMENT ON COLUMN @extschema@.notify_stat.channel IS 'channel; NULL: calls whose channel is not declared or was not given, and those of any database that found no room (notify_claim.max_stat_entries)';
+COMMENT ON COLUMN @extschema@.notify_stat.event_type IS 'event type; NULL: those that are not declared';
+COMMENT ON COLUMN @extschema@.notify_stat.received IS 'calls that were committed; the sum of applied to replayed';
+COMMENT ON COLUMN @extschema@.notify_stat.applied IS 'answered APPLIED';
+COMMENT ON COLUMN @extschema@.notify_stat.skipped IS 'answered SKIPPED';
+COMMENT ON COLUMN @extschema@.notify_stat.parked IS 'answered PARKED';
+COMMENT ON COLUMN @extschema@.notify_stat.early IS 'answered EARLY';
+COMMENT ON COLUMN @extschema@.notify_stat.conflict IS 'answered CONFLICT';
+COMMENT ON COLUMN @extschema@.notify_stat.rejected IS 'answered REJECTED';
+COMMENT ON COLUMN @extschema@.notify_stat.busy IS 'answered BUSY';
+COMMENT ON COLUMN @extschema@.notify_stat.no_order IS 'answered NO_ORDER';
+COMMENT ON COLUMN @extschema@.notify_stat.no_rule IS 'answered NO_RULE';
+COMMENT ON COLUMN @extschema@.notify_stat.replayed IS 'answered with the first answer, whatever that was';
+COMMENT ON COLUMN @extschema@.notify_stat.rolled_back IS 'calls that raised an error, or were rolled back, also to a savepoint; they count nowhere else';
+COMMENT ON COLUMN @extschema@.notify_stat.conflict_rolled_back IS 'of these, calls that had been answered CONFLICT or REJECTED: their reviews are lost. The application must commit whatever the answer is';
+COMMENT ON COLUMN @extschema@.notify_stat.over_budget IS 'committed calls that took longer than notify_claim.budget';
+COMMENT ON COLUMN @extschema@.notify_stat.total_ms IS 'time that committed calls took, in milliseconds; it ends before COMMIT';
+COMMENT ON COLUMN @extschema@.notify_stat.min_ms IS 'time of the shortest call, in milliseconds; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.max_ms IS 'time of the longest call, in milliseconds; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p50 IS 'half of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p95 IS '95 % of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p99 IS '99 % of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
+
+CREATE VIEW @extschema@.notify_rate AS
+WITH r AS MATERIALIZED (
+	SELECT k.* FROM @extschema@.notify_stat_rates() AS k
+), c (channel) AS (
+	SELECT d.channel::pg_catalog.text COLLATE "C" FROM @extschema@.notify_channel AS d
+	UNION SELECT 'default'::pg_catalog.text COLLATE "C"
+	UNION SELECT r.channel COLLATE "C" FROM r WHERE r.channel IS NOT NULL OR r.received OPERATOR(pg_catalog.>) 0
+), s AS (
+	SELECT c.channel, w.minutes, @extschema@.notify_stat_since() IS NOT NULL AS counted,
+		   COALESCE(pg_catalog.sum(r.received), 0)::pg_catalog.int8 AS received,
+		   COALESCE(pg_catalog.sum(r.replayed), 0)::pg_catalog.int8 AS replayed,
+		   COALESCE(pg_catalog.sum(r.conflicts), 0)::pg_catalog.int8 AS conflicts
+	FROM c CROSS JOIN (VALUES (1), (5), (15)) AS w (minutes)
+	LEFT JOIN r ON r.minutes OPERATOR(pg_catalog.=) w.minutes
+		AND (r.channel COLLATE "C" OPERATOR(pg_catalog.=) c.channel OR (r.channel IS NULL AND c.channel IS NULL))
+	GROUP BY c.channel, w.minutes
+)
+SELECT s.channel, s.minutes,
+	   CASE WHEN s.counted THEN s.received END AS received,
+	   CASE WHEN s.counted THEN s.replayed END AS replayed,
+	   CASE WHEN s.counted THEN COALESCE(s.replayed::pg_catalog.float8 OPERATOR(pg_catalog./)
+										 NULLIF(s.received, 0)::pg_catalog.float8, 0) END AS ratio,
+	   CASE WHEN s.counted THEN s.conflicts END AS conflicts
+FROM s
+ORDER BY s.channel, s.minutes;
+COMMENT ON VIEW @extschema@.notify_rate IS
+'Calls of handle_notify() that were committed in the last 1, 5 and 15 minutes, for each channel. All NULL: they are not counted, add notify_claim to shared_preload_libraries and restart the server.';
+COMMENT ON COLUMN @extschema@.notify_rate.channel IS 'channel; NULL: calls of any database that found no room in the statistics (notify_claim.max_stat_entries)';
+COMMENT ON COLUMN @extschema@.notify_rate.minutes IS 'how many minutes back, and up to ten seconds more';
+COMMENT ON COLUMN @extschema@.notify_rate.received IS 'calls';
+COMMENT ON COLUMN @extschema@.notify_rate.replayed IS 'of these, how many were answered with the first answer';
+COMMENT ON COLUMN @extschema@.notify_rate.ratio IS 'replayed in relation to received; 0 where nothing was received';
+COMMENT ON COLUMN @extschema@.notify_rate.conflicts IS 'of the calls, how many were answered CONFLICT';
+
+CREATE VIEW @extschema@.notify_health AS
+WITH parked AS (
+	SELECT pg_catalog.count(*) AS n,
+		   pg_catalog.min(COALESCE(d.reopened, c.created_at)) AS since
+	FROM @extschema@.notify_claim AS c
+	LEFT JOIN (SELECT e.claim, pg_catalog.max(e.at) AS reopened
+			   FROM @extschema@.notify_decision AS e
+			   WHERE e.verb::pg_catalog.text OPERATOR(pg_catalog.=) 'REOPEN'::pg_catalog.text
+			   GROUP BY e.claim) AS d ON d.claim OPERATOR(pg_catalog.=) c.id
+	WHERE c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text
+), reviews AS (
+	SELECT pg_catalog.count(*) AS n, pg_catalog.min(r.first_seen) AS since
+	FROM @extschema@.notify_review AS r
+	WHERE r.state::pg_catalog.text OPERATOR(pg_catalog.=) 'OPEN'::pg_catalog.text
+), skipped AS (
+	SELECT pg_catalog.count(*) AS n
+	FROM @extschema@.notify_claim AS c
+	WHERE c.outcome::pg_catalog.text OPERATOR(pg_catalog.=) 'SKIPPED'::pg_catalog.text
+	AND c.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)
+), messages AS (
+	SELECT pg_catalog.count(*) AS n, pg_catalog.min(m.created_at) AS since
+	FROM @extschema@.notify_outbox AS m
+), dead AS (
+	SELECT pg_catalog.count(*) AS n FROM @extschema@.notify_outbox_dead
+), blocked AS (
+	SELECT pg_catalog.count(*) AS n
+	FROM (SELECT d.aggregatetype, d.aggregateid, pg_catalog.min(d.seq) AS seq
+		  FROM @extschema@.notify_outbox_dead AS d WHERE d.blocks
+		  GROUP BY d.aggregatetype, d.aggregateid) AS o
+	WHERE EXISTS (SELECT FROM @extschema@.notify_outbox AS m
+				  WHERE m.aggregateid OPERATOR(pg_catalog.=) o.aggregateid
+				  AND m.aggregatetype OPERATOR(pg_catalog.=) o.aggregatetype
+				  AND m.seq OPERATOR(pg_catalog.>) o.seq)
+), lost AS (
+	SELECT pg_catalog.sum(s.conflict_rolled_back)::pg_catalog.int8 AS n FROM @extschema@.notify_stat AS s
+), replays AS (
+	SELECT COALESCE(pg_catalog.sum(r.replayed)::pg_catalog.float8 OPERATOR(pg_catalog./)
+					NULLIF(pg_catalog.sum(r.received), 0)::pg_catalog.float8, 0) AS ratio
+	FROM @extschema@.notify_rate AS r
+	WHERE r.minutes OPERATOR(pg_catalog.=) 5
+)
+SELECT parked.n AS parked, COALESCE(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) parked.since, '0'::pg_catalog.interval) AS parked_age,
+	   reviews.n AS reviews_open, COALESCE(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) reviews.since, '0'::pg_catalog.interval) AS review_age,
+	   CASE WHEN counted.since IS NOT NULL THEN COALESCE(lost.n, 0) END AS conflicts_rolled_back,
+	   skipped.n AS skipped_last_hour,
+	   messages.n AS outbox_depth, COALESCE(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) messages.since, '0'::pg_catalog.interval) AS outbox_age,
+	   dead.n AS dead_letters, blocked.n AS orders_blocked,
+	   CASE WHEN counted.since IS NOT NULL THEN replays.ratio END AS replay_ratio,
+	   counted.since AS counted_since
+FROM parked, reviews, skipped, messages, dead, blocked, lost, replays,
+	 @extschema@.notify_stat_since() AS counted (since);
+COMMENT ON VIEW @extschema@.notify_health IS
+'One row for a pager. Ages are zero where there is nothing; NULL is what only the statistics know where they are off. Reads all of notify_outbox.';
+COMMENT ON COLUMN @extschema@.notify_health.parked IS 'events that wait to become legal, see notify_parked';
+COMMENT ON COLUMN @extschema@.notify_health.parked_age IS 'how long the oldest of them has waited';
+COMMENT ON COLUMN @extschema@.notify_health.reviews_open IS 'reviews that wait for a person, see notify_review_open';
+COMMENT ON COLUMN @extschema@.notify_health.review_age IS 'how long the oldest of them has waited';
+COMMENT ON COLUMN @extschema@.notify_health.conflicts_rolled_back IS 'calls answered CONFLICT or REJECTED whose transaction was rolled back, so that their review is lost; since counted_since';
+COMMENT ON COLUMN @extschema@.notify_health.skipped_last_hour IS 'notifications of the last hour that were skipped';
+COMMENT ON COLUMN @extschema@.notify_health.outbox_depth IS 'messages in the outbox, those in hand included';
+COMMENT ON COLUMN @extschema@.notify_health.outbox_age IS 'age of the oldest of them';
+COMMENT ON COLUMN @extschema@.notify_health.dead_letters IS 'messages that were given up, see notify_outbox_dead';
+COMMENT ON COLUMN @extschema@.notify_health.orders_blocked IS 'orders with messages that wait behind a dead letter';
+COMMENT ON COLUMN @extschema@.notify_health.replay_ratio IS 'part of the last five minutes'' calls that was answered with the first answer';
+COMMENT ON COLUMN @extschema@.notify_health.counted_since IS 'since when calls are counted; NULL: they are not, add notify_claim to shared_preload_libraries and restart the server';
+
+--
+-- What happened to an order
+--
+
+CREATE FUNCTION @extschema@.notify_history(
+	order_no text,
+	OUT at timestamptz, OUT channel text, OUT channel_txn_id text, OUT event_type text, OUT outcome text, OUT reason text,
+	OUT from_status text, OUT to_status text, OUT review_state text, OUT parked_state text, OUT error text,
+	OUT message_id uuid, OUT message_state text)
+RETURNS SETOF record
+LANGUAGE sql STABLE STRICT SECURITY DEFINER PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+	WITH claims AS (
+		SELECT c.* FROM @extschema@.notify_claim AS c
+		WHERE c.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
+	), reviews AS (
+		SELECT r.* FROM @extschema@.notify_review AS r
+		WHERE r.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
+		OR r.claim OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT c.id FROM claims AS c))
+		OR r.id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT v.review FROM @extschema@.notify_review_variant AS v
+			WHERE v.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1))
+	), facts (at, kind, id, channel, biz_key, outcome, reason, from_status, to_status,
+			  review_state, parked_state, error, message_id) AS (
+		SELECT c.created_at, 1, c.id, c.channel, c.biz_key, c.outcome,
+			   COALESCE(c.result_json OPERATOR(pg_catalog.->>) 'reason', c.result_json OPERATOR(pg_catalog.->>) 'rejected'),
+			   COALESCE(c.result_json OPERATOR(pg_catalog.->>) 'from', c.result_json OPERATOR(pg_catalog.->>) 'skipped',
+						c.result_json OPERATOR(pg_catalog.->>) 'parked'),
+			   c.result_json OPERATOR(pg_catalog.->>) 'status',
+			   NULL,
+			   CASE WHEN c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED' THEN 'waiting' END,
+			   (SELECT b.last_error FROM @extschema@.notify_body AS b WHERE b.claim OPERATOR(pg_catalog.=) c.id),
+			   c.message_id
+		FROM claims AS c
+		UNION ALL
+		SELECT v.first_seen, 2, r.id, r.channel, r.biz_key,
+			   CASE r.kind::pg_catalog.text WHEN 'PAYLOAD_CONFLICT' THEN 'CONFLICT' WHEN 'CHECK_REFUSED' THEN 'REJECTED'
+			   ELSE 'EXPIRED' END,
+			   CASE WHEN r.kind::pg_catalog.text OPERATOR(pg_catalog.=) 'PAYLOAD_CONFLICT'
+					THEN (SELECT CASE WHEN c.order_no OPERATOR(pg_catalog.=) v.order_no THEN 'other content under a known key'
+								 ELSE pg_catalog.format('other order number: %s, the first one was %s', v.order_no, c.order_no) END
+						  FROM @extschema@.notify_claim AS c WHERE c.id OPERATOR(pg_catalog.=) r.claim)
+					WHEN v.payload_hash OPERATOR(pg_catalog.=) r.payload_hash THEN r.reason END,
+			   NULL, NULL, pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL
+		FROM reviews AS r JOIN @extschema@.notify_review_variant AS v ON v.review OPERATOR(pg_catalog.=) r.id
+		UNION ALL
+		SELECT d.at, 3, d.id, COALESCE(r.channel, c.channel), COALESCE(r.biz_key, c.biz_key),
+			   d.verb, pg_catalog.format('%s: %s', d.who, d.note),
+			   NULL, NULL, pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL
+		FROM @extschema@.notify_decision AS d
+		LEFT JOIN reviews AS r ON r.id OPERATOR(pg_catalog.=) d.review
+		LEFT JOIN claims AS c ON c.id OPERATOR(pg_catalog.=) d.claim
+		WHERE r.id IS NOT NULL OR c.id IS NOT NULL
+	)
+	SELECT f.at, f.channel, pg_catalog.regexp_replace(f.biz_key, ':[^:]*$', ''),
+		   pg_catalog.regexp_replace(f.biz_key, '^.*:', ''), f.outcome, f.reason, f.from_status, f.to_status,
+		   f.review_state, f.parked_state, COALESCE(f.error, m.error), f.message_id,
+		   CASE WHEN f.message_id IS NOT NULL THEN COALESCE(m.state, 'gone') END
+	FROM facts AS f
+	LEFT JOIN LATERAL (
+		SELECT CASE WHEN EXISTS (SELECT FROM @extschema@.notify_outbox_leased AS l
+								 WHERE o.seq OPERATOR(pg_catalog.=) ANY (l.seqs)
+								 AND l.leased_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp())
+					THEN 'leased' ELSE 'waiting' END AS state,
+			   (SELECT a.last_error FROM @extschema@.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) o.seq) AS error
+		FROM @extschema@.notify_outbox AS o
+		WHERE o.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND o.id OPERATOR(pg_catalog.=) f.message_id
+		UNION ALL
+		SELECT 'dead', d.last_error FROM @extschema@.notify_outbox_dead AS d
+		WHERE d.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND d.id OPERATOR(pg_catalog.=) f.message_id
+	) AS m ON true
+	ORDER BY f.at, f.kind, f.id;
+END;
+COMMENT ON FUNCTION @extschema@.notify_history(text) IS
+'Everything on record about an order, one line for each fact, oldest first: notifications with what became of them and of their messages (waiting, leased, dead or gone), conflicts and refusals, and what people decided. Takes the order number in the order table''s own spelling.';
+
+--
 -- Privileges
 --
 
@@ -890,7 +1135,7 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'notify_claim_grant'
 LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_grant(name, text) IS
-'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews and parked events, relay may consume the outbox and its dead letters. The order table''s own privileges are yours to grant.';
+'Grants a role the narrow set of privileges for its duty: app may call handle_notify(), reviewer may read and decide reviews and parked events, relay may consume the outbox and its dead letters, monitor may read the statistics. The order table''s own privileges are yours to grant.';
 
 -- The trigger function of order tables stays executable by PUBLIC: who attaches a
 -- partition to one needs it.
@@ -901,7 +1146,8 @@ REVOKE ALL ON TABLE
 	@extschema@.notify_outbox_leased, @extschema@.notify_outbox_held, @extschema@.notify_outbox_attempt,
 	@extschema@.notify_outbox_dead, @extschema@.notify_body,
 	@extschema@.notify_review, @extschema@.notify_review_variant, @extschema@.notify_decision,
-	@extschema@.notify_review_open, @extschema@.notify_parked
+	@extschema@.notify_review_open, @extschema@.notify_parked,
+	@extschema@.notify_stat, @extschema@.notify_rate, @extschema@.notify_health
 FROM PUBLIC;
 REVOKE ALL ON SEQUENCE
 	@extschema@.notify_digest_rule_id_seq, @extschema@.notify_claim_id_seq, @extschema@.notify_outbox_seq_seq,
@@ -937,7 +1183,20 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_outbox_release(uuid),
 	@extschema@.notify_outbox_redrive(bigint),
 	@extschema@.notify_outbox_dead_purge(interval),
+	@extschema@.notify_stat_calls(),
+	@extschema@.notify_stat_rates(),
+	@extschema@.notify_stat_since(),
+	@extschema@.notify_stat_reset(),
+	@extschema@.notify_history(text),
 	@extschema@.notify_definition_changed(),
 	@extschema@.notify_rule_is_immutable(),
 	@extschema@.notify_grant(name, text)
 FROM PUBLIC;
+
+-- What monitoring needs, nothing of any order; also in notify_grant(role, 'monitor').
+GRANT SELECT ON TABLE
+	@extschema@.notify_stat, @extschema@.notify_rate, @extschema@.notify_health
+TO pg_monitor;
+GRANT EXECUTE ON FUNCTION
+	@extschema@.notify_stat_calls(), @extschema@.notify_stat_rates(), @extschema@.notify_stat_since()
+TO pg_monitor;

@@ -53,7 +53,8 @@ static const Duty duties[] = {
 			" @.notify_parked_close(pg_catalog.int8, pg_catalog.text),"
 			" @.notify_reopen(pg_catalog.int8, pg_catalog.text, pg_catalog.bytea, pg_catalog.jsonb),"
 			" @.notify_digest(pg_catalog.text, pg_catalog.bytea),"
-			" @.notify_digest(pg_catalog.text, pg_catalog.text)"
+			" @.notify_digest(pg_catalog.text, pg_catalog.text),"
+			" @.notify_history(pg_catalog.text)"
 	}},
 	{"relay", {
 			"SELECT ON TABLE @.notify_outbox_leased, @.notify_outbox_held, @.notify_outbox_attempt, @.notify_outbox_dead",
@@ -65,6 +66,10 @@ static const Duty duties[] = {
 			" @.notify_outbox_release(pg_catalog.uuid),"
 			" @.notify_outbox_redrive(pg_catalog.int8),"
 			" @.notify_outbox_dead_purge(pg_catalog.interval)"
+	}},
+	{"monitor", {
+			"SELECT ON TABLE @.notify_stat, @.notify_rate, @.notify_health",
+			"EXECUTE ON FUNCTION @.notify_stat_calls(), @.notify_stat_rates(), @.notify_stat_since()"
 	}},
 };
 
@@ -79,7 +84,7 @@ find_duty(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unrecognized set of privileges \"%s\"", name),
-			 errhint("Sets are \"app\", \"reviewer\" and \"relay\".")));
+			 errhint("Sets are \"app\", \"monitor\", \"relay\" and \"reviewer\".")));
 }
 
 /*

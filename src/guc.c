@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #include "notify_claim.h"
@@ -16,12 +17,75 @@ int			nclaim_max_attempts = 10;
 int			nclaim_retry_delay = 1000;
 int			nclaim_retry_delay_max = 300000;
 int			nclaim_dead_letter = NCLAIM_DEAD_WAIT;
+int			nclaim_budget = 200;
+double		nclaim_replay_alarm_ratio = 0.5;
+int			nclaim_replay_alarm_count = 100;
+int			nclaim_max_stat_entries = 500;
 
 static const struct config_enum_entry dead_letter_values[] = {
 	{"wait", NCLAIM_DEAD_WAIT, false},
 	{"flow", NCLAIM_DEAD_FLOW, false},
 	{NULL, 0, false}
 };
+
+/* Settings of the statistics; their size is fixed when the server starts. */
+static void
+define_statistics(void)
+{
+	DefineCustomIntVariable("notify_claim.budget",
+							"How long a call of handle_notify may take before it is counted as over budget.",
+							NULL,
+							&nclaim_budget,
+							200,
+							1,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_MS,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomRealVariable("notify_claim.replay_alarm_ratio",
+							 "Above which part of replays among a channel's calls a warning is logged.",
+							 "Of the last five minutes. 1 logs none.",
+							 &nclaim_replay_alarm_ratio,
+							 0.5,
+							 0.0,
+							 1.0,
+							 PGC_SUSET,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+
+	DefineCustomIntVariable("notify_claim.replay_alarm_count",
+							"How many calls of a channel there must be before its replays are warned of.",
+							NULL,
+							&nclaim_replay_alarm_count,
+							100,
+							1,
+							INT_MAX,
+							PGC_SUSET,
+							0,
+							NULL,
+							NULL,
+							NULL);
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomIntVariable("notify_claim.max_stat_entries",
+							"How many pairs of channel and event type are counted apart, of all databases.",
+							NULL,
+							&nclaim_max_stat_entries,
+							500,
+							1,
+							1000000,
+							PGC_POSTMASTER,
+							0,
+							NULL,
+							NULL,
+							NULL);
+}
 
 /*
  * Declares the settings; called once, when the library is loaded.
@@ -93,5 +157,6 @@ nclaim_guc_init(void)
 							 NULL,
 							 NULL);
 
+	define_statistics();
 	MarkGUCPrefixReserved("notify_claim");
 }

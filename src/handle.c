@@ -65,6 +65,7 @@ static void
 digest_notice(NClaimNotice *notice)
 {
 	notice->settings = nclaim_channel_find(notice->channel);
+	nclaim_stat_channel(notice);
 	nclaim_channel_check_body(notice->settings, notice->channel, notice->length);
 	notice->rule = &notice->settings->rule;
 	nclaim_rule_digest(notice->rule, notice->body, notice->length,
@@ -105,6 +106,7 @@ handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext spi;
+	NClaimStatCall *call = nclaim_stat_begin();
 	NClaimNotice notice;
 	NClaimAnswer answer;
 	int			nestlevel;
@@ -112,12 +114,14 @@ handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 	Datum		row;
 
 	read_notice(fcinfo, body_is_text, &notice);
+	notice.call = call;
 	nclaim_begin(fcinfo);
 	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();
 	digest_notice(&notice);
 	nclaim_process(&notice, &answer);
 	nclaim_park_drain(notice.start, &changed);
+	nclaim_stat_end(&notice, &answer);
 	AtEOXact_GUC(true, nestlevel);
 
 	spi = MemoryContextSwitchTo(caller);

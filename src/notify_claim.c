@@ -8,8 +8,9 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 
-#include "notify_claim.h"
+#include "stats.h"
 
 PG_MODULE_MAGIC;
 
@@ -25,4 +26,7 @@ _PG_init(void)
 	nclaim_guc_init();
 	nclaim_extension_init();
 	nclaim_machine_init();
+	nclaim_stat_init();
+	if (process_shared_preload_libraries_in_progress)
+		nclaim_stat_memory_init();
 }

@@ -33,6 +33,10 @@ extern int	nclaim_max_attempts;
 extern int	nclaim_retry_delay; /* milliseconds */
 extern int	nclaim_retry_delay_max; /* milliseconds */
 extern int	nclaim_dead_letter; /* NClaimDeadLetter */
+extern int	nclaim_budget;		/* milliseconds */
+extern double nclaim_replay_alarm_ratio;
+extern int	nclaim_replay_alarm_count;
+extern int	nclaim_max_stat_entries;
 
 extern void nclaim_guc_init(void);
 
@@ -587,6 +591,7 @@ typedef struct NClaimNotice
 	TimestampTz first_seen;		/* of it */
 	instr_time	start;			/* of the call */
 	bool		allowed;		/* by a person: nothing is checked or compared */
+	struct NClaimStatCall *call;	/* in the statistics; NULL: not counted */
 } NClaimNotice;
 
 /* What handle_notify answers. */
@@ -764,5 +769,16 @@ extern void nclaim_wait_for_order(long *sleep_us, instr_time start);
 extern void nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer);
 extern void nclaim_process_as_owner(const NClaimNotice *notice,
 									NClaimAnswer *answer);
+
+/* in stat_count.c */
+
+typedef struct NClaimStatCall NClaimStatCall;
+
+extern void nclaim_stat_init(void);
+extern NClaimStatCall *nclaim_stat_begin(void);
+extern void nclaim_stat_channel(const NClaimNotice *notice);
+extern void nclaim_stat_event(const NClaimNotice *notice);
+extern void nclaim_stat_end(const NClaimNotice *notice,
+							const NClaimAnswer *answer);
 
 #endif							/* NOTIFY_CLAIM_H */

@@ -158,6 +158,8 @@ nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 		NClaimEvent *event = nclaim_event_ready(notice->event_type);
 		NClaimProgress progress;
 
+		if (event != NULL)
+			nclaim_stat_event(notice);
 		if (event == NULL)
 			progress = answer_no_rule(notice, answer);
 		else if (event->machine == NULL)

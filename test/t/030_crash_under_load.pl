@@ -18,7 +18,6 @@ use NotifyClaim;
 use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $seed = $ENV{NOTIFY_CLAIM_SEED} // int(rand(2**31));
 my $workers = 4;
@@ -140,19 +139,6 @@ sub collect_acks
 	return ($count, $finished);
 }
 
-# Starts the server.  Processes that have lost their postmaster take a moment to
-# notice, and stand in the way until then.
-sub start_again
-{
-	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return if $node->start(fail_ok => 1);
-		usleep(100_000);
-		$node->stop('fast', fail_ok => 1);
-	}
-	die 'the server does not start again';
-}
-
 foreach my $round (1 .. 3)
 {
 	my $name = "round $round, seed $seed";
@@ -180,7 +166,7 @@ foreach my $round (1 .. 3)
 	}
 	waitpid($_, 0) foreach @pids;
 	$watcher->lost;
-	start_again();
+	start_again($node);
 
 	my ($acks, $finished) = collect_acks($round);
 	note("$acks acknowledged, claims transitions messages: " . counts($node));

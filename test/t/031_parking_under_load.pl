@@ -17,7 +17,6 @@ use NotifyClaim;
 use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $seed = $ENV{NOTIFY_CLAIM_SEED} // int(rand(2**31));
 my $workers = 8;
@@ -189,19 +188,6 @@ sub collect_acks
 	return ($count, $finished, join(' ', sort keys %unexpected));
 }
 
-# Starts the server.  Processes that have lost their postmaster take a moment to
-# notice, and stand in the way until then.
-sub start_again
-{
-	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return if $node->start(fail_ok => 1);
-		usleep(100_000);
-		$node->stop('fast', fail_ok => 1);
-	}
-	die 'the server does not start again';
-}
-
 # Lets the fault happen, waits until all workers have ended, and brings the
 # server back.
 sub strike
@@ -226,7 +212,7 @@ sub strike
 	waitpid($_, 0) foreach @workers;
 	return $watcher->quit if $fault eq 'no fault';
 	$watcher->lost;
-	return start_again() if $fault ne 'backend killed';
+	return start_again($node) if $fault ne 'backend killed';
 	$node->poll_query_until('postgres', 'SELECT 1', '1') or die 'the server does not come back';
 	return;
 }

@@ -210,23 +210,10 @@ sub produce
 ### Faults.
 ###
 
-# Starts the server.  Processes that have lost their postmaster take a moment to
-# notice, and stand in the way until then.
-sub start_again
-{
-	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return if $node->start(fail_ok => 1);
-		usleep(100_000);
-		$node->stop('fast', fail_ok => 1);
-	}
-	die 'the server does not start again';
-}
-
 sub restart
 {
 	rand() < 0.7 ? $node->stop('immediate') : $node->kill9;
-	start_again();
+	start_again($node);
 	return;
 }
 

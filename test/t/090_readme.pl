@@ -47,6 +47,7 @@ sub first_column
 
 my $node = PostgreSQL::Test::Cluster->new('readme');
 $node->init;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'notify_claim'");
 $node->start;
 
 #
@@ -107,9 +108,7 @@ my $functions = $node->safe_psql('postgres', q{
 is(join("\n", sort(first_column('Functions'))), join("\n", sort(split /\n/, $functions)),
 	'all functions and their arguments');
 
-# Settings are known once the library is loaded.
 my $settings = $node->safe_psql('postgres', q{
-	LOAD 'notify_claim';
 	SELECT '| `' || name || '` | `' || current_setting(name) || '` |'
 	FROM pg_settings WHERE name LIKE 'notify\_claim.%'});
 is(scalar(my @told = first_column('Settings')), scalar(my @settings = split(/\n/, $settings)),

@@ -13,9 +13,10 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 our @EXPORT =
-  qw(start_node create_orders create_parking create_breakpoints call counts promises_kept);
+  qw(start_node start_again create_orders create_parking create_breakpoints call counts promises_kept);
 
 # A running server of its own, with the given lines in postgresql.conf.  "init"
 # and "extension" => 0 as the second argument's members.
@@ -28,6 +29,21 @@ sub start_node
 	$node->append_conf('postgresql.conf', $conf // '');
 	$node->start;
 	return $node;
+}
+
+# Starts a server that was killed.  Processes that have lost their postmaster take a
+# moment to notice, and stand in the way until then.
+sub start_again
+{
+	my ($node) = @_;
+
+	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return if $node->start(fail_ok => 1);
+		usleep(100_000);
+		$node->stop('fast', fail_ok => 1);
+	}
+	die 'the server does not start again';
 }
 
 # The extension, an order table with a machine, and what the oracle needs: each
