@@ -60,10 +60,11 @@ endif
 #   make bench-digest ROUNDS=400              more rounds (head of test/bench/digest)
 #   make bench-trigger ROUNDS=200             more rounds (head of test/bench/trigger)
 #   make bench-outbox QUICK=1                 fewer cells (head of test/bench/outbox)
+#   make bench-statistics ROUNDS=100          more rounds (head of test/bench/statistics)
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
 #   make histories HISTORIES=1000000          more of them (head of test/histories)
 #   make outbox-chaos MESSAGES=1000000        more of them (head of test/outbox_chaos)
-.PHONY: demo test test-matrix test-examples bench-memory bench-digest bench-trigger bench-outbox
+.PHONY: demo test test-matrix test-examples bench-memory bench-digest bench-trigger bench-outbox bench-statistics
 .PHONY: fuzz histories outbox-chaos indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
@@ -81,6 +82,8 @@ bench-trigger:
 	@exec $(top)test/bench/trigger $${ROUNDS:+"$$ROUNDS"}
 bench-outbox:
 	@exec $(top)test/bench/outbox $${QUICK:+quick}
+bench-statistics:
+	@exec $(top)test/bench/statistics $${ROUNDS:+"$$ROUNDS"}
 fuzz:
 	@exec $(top)test/fuzz/run $(SECONDS)
 histories:

@@ -897,7 +897,7 @@ CREATE FUNCTION @extschema@.notify_stat_calls(
 	OUT p50 double precision, OUT p95 double precision, OUT p99 double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'notify_claim_stat_calls'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 20;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 20;
 COMMENT ON FUNCTION @extschema@.notify_stat_calls() IS
 'What the view notify_stat shows.';
 
@@ -905,27 +905,30 @@ CREATE FUNCTION @extschema@.notify_stat_rates(
 	OUT channel text, OUT minutes integer, OUT received bigint, OUT replayed bigint, OUT conflicts bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'notify_claim_stat_rates'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE ROWS 60;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE ROWS 60;
 COMMENT ON FUNCTION @extschema@.notify_stat_rates() IS
 'The calls of the last 1, 5 and 15 minutes, for each channel and event type. Use the view notify_rate.';
 
 CREATE FUNCTION @extschema@.notify_stat_since()
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'notify_claim_stat_since'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_stat_since() IS
 'Since when calls are counted; NULL: they are not, add notify_claim to shared_preload_libraries and restart the server.';
 
 CREATE FUNCTION @extschema@.notify_stat_reset()
 RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'notify_claim_stat_reset'
-LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.notify_stat_reset() IS
 'Sets the statistics of this database to zero, and returns since when they count.';
 
 CREATE VIEW @extschema@.notify_stat AS
-SELECT s.* FROM @extschema@.notify_stat_calls() AS s
-ORDER BY s.channel, s.event_type;
+SELECT s.channel COLLATE "C" AS channel, s.event_type COLLATE "C" AS event_type, s.received,
+	   s.applied, s.skipped, s.parked, s.early, s.conflict, s.rejected, s.busy, s.no_order, s.no_rule, s.replayed,
+	   s.rolled_back, s.conflict_rolled_back, s.over_budget, s.total_ms, s.min_ms, s.max_ms, s.p50, s.p95, s.p99
+FROM @extschema@.notify_stat_calls() AS s
+ORDER BY 1, 2;
 COMMENT ON VIEW @extschema@.notify_stat IS
 'Calls of handle_notify() by channel and event type. A call counts once, when its transaction commits: under its outcome, or under replayed alone.';
 COMMENT ON COLUMN @extschema@.notify_stat.channel IS 'channel; NULL: calls whose channel is not declared or was not given, and those of any database that found no room (notify_claim.max_stat_entries)';
@@ -1055,13 +1058,14 @@ COMMENT ON COLUMN @extschema@.notify_health.counted_since IS 'since when calls a
 -- What happened to an order
 --
 
+-- Runs as the owner of the tables. Its body was parsed once: no search_path matters.
 CREATE FUNCTION @extschema@.notify_history(
 	order_no text,
 	OUT at timestamptz, OUT channel text, OUT channel_txn_id text, OUT event_type text, OUT outcome text, OUT reason text,
 	OUT from_status text, OUT to_status text, OUT review_state text, OUT parked_state text, OUT error text,
 	OUT message_id uuid, OUT message_state text)
 RETURNS SETOF record
-LANGUAGE sql STABLE STRICT SECURITY DEFINER PARALLEL SAFE ROWS 20
+LANGUAGE sql STABLE CALLED ON NULL INPUT SECURITY DEFINER PARALLEL UNSAFE ROWS 20
 BEGIN ATOMIC
 	WITH claims AS (
 		SELECT c.* FROM @extschema@.notify_claim AS c

@@ -23,8 +23,8 @@ FROM part JOIN (SELECT 'pg_proc'::regclass AS classid, oid, proowner AS owner, c
 	ON o.classid = part.classid AND o.oid = part.objid, LATERAL aclexplode(o.acl) AS a
 WHERE a.grantee <> o.owner
 ORDER BY 1, 2, 3;
--- and none of the functions is a definer, or claims more than it keeps
-SELECT count(*) AS functions, count(*) FILTER (WHERE prosecdef OR proleakproof OR proisstrict) AS privileged,
+-- and none of the functions is a definer whose body is not parsed yet, or claims more than it keeps
+SELECT count(*) AS functions, count(*) FILTER (WHERE prosecdef AND prosqlbody IS NULL OR proleakproof OR proisstrict) AS privileged,
        count(*) FILTER (WHERE proparallel = 'u') AS parallel_unsafe, count(*) FILTER (WHERE provolatile = 'v') AS volatile
 FROM pg_proc JOIN member ON classid = 'pg_proc'::regclass AND objid = pg_proc.oid;
 
