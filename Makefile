@@ -64,7 +64,7 @@ endif
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
 #   make histories HISTORIES=1000000          more of them (head of test/histories)
 #   make outbox-chaos MESSAGES=1000000        more of them (head of test/outbox_chaos)
-.PHONY: demo test test-matrix test-examples bench-memory bench-digest bench-trigger bench-outbox bench-statistics
+.PHONY: demo test test-matrix test-examples test-monitoring bench-memory bench-digest bench-trigger bench-outbox bench-statistics
 .PHONY: fuzz histories outbox-chaos indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
@@ -74,6 +74,8 @@ test-matrix:
 	@$(top)test/matrix
 test-examples:
 	@$(top)test/examples/run
+test-monitoring:
+	@exec $(top)test/monitoring/run $${PICTURE:+"$$PICTURE"}
 bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 bench-digest:

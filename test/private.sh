@@ -151,6 +151,32 @@ private_server()
 	say_error "the server did not start"
 }
 
+# Installs packages, but starts no service, neither now nor when the machine starts.
+# In a shell of its own, so that what it changes is undone however it ends.
+private_packages()
+(
+	policy=/usr/sbin/policy-rc.d
+	as_root=()
+	[ "$(id -u)" = 0 ] || as_root=(sudo -n)
+	if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
+		say_error "please install: $*" || exit
+	fi
+	echo "installing $* (this may take minutes)"
+	if [ ! -e $policy ]; then
+		trap '"${as_root[@]}" rm -f $policy' EXIT
+		printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+		"${as_root[@]}" chmod 755 $policy
+	fi
+	apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
+	{
+		"${apt[@]}" update
+		"${apt[@]}" install --no-install-recommends "$@" || exit
+		for package; do
+			[[ $package != *-server ]] || "${as_root[@]}" update-rc.d "$package" disable
+		done
+	} </dev/null >"$T/apt.log" 2>&1
+)
+
 # What benchmarks ran on.
 private_machine()
 {
