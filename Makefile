@@ -61,6 +61,7 @@ endif
 #   make bench-trigger ROUNDS=200             more rounds (head of test/bench/trigger)
 #   make bench-outbox QUICK=1                 fewer cells (head of test/bench/outbox)
 #   make bench-statistics ROUNDS=100          more rounds (head of test/bench/statistics)
+#   make test-monitoring PICTURE=file.png     and a picture (head of test/monitoring/run)
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
 #   make histories HISTORIES=1000000          more of them (head of test/histories)
 #   make outbox-chaos MESSAGES=1000000        more of them (head of test/outbox_chaos)
