@@ -69,12 +69,13 @@ wait_for_holder(TransactionId holder, long left_us)
 /*
  * Locks the row of an open review; "start" is when the call began.  Returns
  * false where it is not open any more.  Raises 55P03 where the busy timeout has
- * passed, 40001 where the row was changed after the transaction's snapshot.
+ * passed, after a millisecond at least, 40001 where the row was changed after the transaction's snapshot.
  */
 bool
 nclaim_review_lock(int64 review, instr_time start)
 {
 	Datum		value = Int64GetDatum(review);
+	bool		waited = false;
 
 	for (;;)
 	{
@@ -86,7 +87,7 @@ nclaim_review_lock(int64 review, instr_time start)
 			break;
 		if (!find_holder(review, &holder))
 			return false;
-		if (left_us <= 0)
+		if (left_us <= 0 && waited)
 			ereport(ERROR,
 					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 					 errmsg("could not obtain lock on review " INT64_FORMAT " in time",
@@ -95,6 +96,7 @@ nclaim_review_lock(int64 review, instr_time start)
 		nestlevel = NewGUCNestLevel();
 		wait_for_holder(holder, left_us);
 		AtEOXact_GUC(true, nestlevel);
+		waited = true;
 	}
 	SPI_freetuptable(SPI_tuptable);
 	return true;

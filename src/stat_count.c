@@ -36,6 +36,11 @@ typedef struct Pending
 	uint64		values[NCLAIM_STATS];
 } Pending;
 
+/* What the session's last calls were counted in; entries are never removed. */
+static NClaimStatEntry *unknown = NULL;
+static NClaimStatEntry *last_channel = NULL;
+static NClaimStatEntry *last_event = NULL;
+
 /* Both live in TopTransactionContext. */
 static NClaimStatCall *calls = NULL;
 static Pending *pendings = NULL;
@@ -44,6 +49,16 @@ static const char *const answers[NCLAIM_ANSWERS] = {
 	"APPLIED", "SKIPPED", "PARKED", "EARLY", "CONFLICT", "REJECTED", "BUSY",
 	"NO_ORDER", "NO_RULE"
 };
+
+/* The entry for the key, which often is the last one. */
+static NClaimStatEntry *
+find_entry(NClaimStatEntry **last, const char *channel, const char *event_type)
+{
+	if (*last == NULL || strcmp((*last)->channel, channel) != 0 ||
+		strcmp((*last)->event_type, event_type) != 0)
+		*last = nclaim_stat_entry(channel, event_type);
+	return *last;
+}
 
 /* A call begins.  Returns NULL where nothing is counted. */
 NClaimStatCall *
@@ -56,7 +71,7 @@ nclaim_stat_begin(void)
 	call = MemoryContextAlloc(TopTransactionContext, sizeof(*call));
 	call->outer = calls;
 	call->level = GetCurrentTransactionNestLevel();
-	call->channel = call->entry = nclaim_stat_entry("", "");
+	call->channel = call->entry = find_entry(&unknown, "", "");
 	calls = call;
 	return call;
 }
@@ -66,7 +81,7 @@ void
 nclaim_stat_channel(const NClaimNotice *notice)
 {
 	if (notice->call != NULL)
-		notice->call->channel = notice->call->entry = nclaim_stat_entry(notice->channel, "");
+		notice->call->channel = notice->call->entry = find_entry(&last_channel, notice->channel, "");
 }
 
 /* The call's event type is one that is declared. */
@@ -74,7 +89,7 @@ void
 nclaim_stat_event(const NClaimNotice *notice)
 {
 	if (notice->call != NULL)
-		notice->call->entry = nclaim_stat_entry(notice->channel, notice->event_type);
+		notice->call->entry = find_entry(&last_event, notice->channel, notice->event_type);
 }
 
 static Pending *
@@ -170,17 +185,17 @@ merge(uint64 *into, const uint64 *from)
 	}
 }
 
-/* What was answered is committed. */
+/* What was answered is committed, in that tick. */
 static void
-count_committed(const Pending *pending)
+count_committed(const Pending *pending, uint32 tick)
 {
 	NClaimStatEntry *entry = pending->entry;
 	const uint64 *values = pending->values;
 
 	nclaim_stat_add(entry, values);
-	nclaim_stat_tick(entry, NCLAIM_RATE_RECEIVED, sum_answers(values));
-	nclaim_stat_tick(entry, NCLAIM_RATE_REPLAYED, values[NCLAIM_STAT_REPLAYED]);
-	nclaim_stat_tick(entry, NCLAIM_RATE_CONFLICT, values[NCLAIM_STAT_CONFLICT]);
+	nclaim_stat_tick(entry, tick, NCLAIM_RATE_RECEIVED, sum_answers(values));
+	nclaim_stat_tick(entry, tick, NCLAIM_RATE_REPLAYED, values[NCLAIM_STAT_REPLAYED]);
+	nclaim_stat_tick(entry, tick, NCLAIM_RATE_CONFLICT, values[NCLAIM_STAT_CONFLICT]);
 }
 
 /* So many calls are rolled back, some of them with a verdict. */
@@ -250,12 +265,17 @@ hand_over(int level)
 static void
 end_transaction(XactEvent event, void *arg)
 {
+	uint32		tick;
+
+	if (calls == NULL && pendings == NULL)
+		return;
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
+			tick = nclaim_stat_tick_of(GetCurrentTimestamp());
 			for (Pending *pending = pendings; pending != NULL; pending = pending->next)
-				count_committed(pending);
+				count_committed(pending, tick);
 			break;
 		case XACT_EVENT_ABORT:
 			roll_back(1);

@@ -241,17 +241,17 @@ nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values)
 	}
 }
 
-static uint32
-current_tick(void)
+/* The tick that a time belongs to. */
+uint32
+nclaim_stat_tick_of(TimestampTz at)
 {
-	return (uint32) (GetCurrentTimestamp() / USECS_PER_SEC / NCLAIM_TICK);
+	return (uint32) (at / USECS_PER_SEC / NCLAIM_TICK);
 }
 
-/* Adds to what is counted of the present time. */
+/* Adds to what is counted of a tick, which is the present one or nearly so. */
 void
-nclaim_stat_tick(NClaimStatEntry *entry, NClaimRate rate, uint32 n)
+nclaim_stat_tick(NClaimStatEntry *entry, uint32 tick, NClaimRate rate, uint32 n)
 {
-	uint32		tick = current_tick();
 	pg_atomic_uint64 *place = &entry->ticks[tick % NCLAIM_TICKS * NCLAIM_RATES + rate];
 	uint64		before = pg_atomic_read_u64(place);
 	uint64		after;
@@ -267,7 +267,7 @@ nclaim_stat_tick(NClaimStatEntry *entry, NClaimRate rate, uint32 n)
 uint64
 nclaim_stat_rate(NClaimStatEntry *entry, NClaimRate rate, int minutes)
 {
-	uint32		tick = current_tick();
+	uint32		tick = nclaim_stat_tick_of(GetCurrentTimestamp());
 	uint64		sum = 0;
 
 	for (uint32 i = 0; i <= minutes * 60 / NCLAIM_TICK; i++)

@@ -91,7 +91,9 @@ extern TimestampTz nclaim_stat_reset(void);
 extern TimestampTz nclaim_stat_since(void);
 extern uint64 nclaim_stat_least(uint64 a, uint64 b);
 extern void nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values);
-extern void nclaim_stat_tick(NClaimStatEntry *entry, NClaimRate rate, uint32 n);
+extern uint32 nclaim_stat_tick_of(TimestampTz at);
+extern void nclaim_stat_tick(NClaimStatEntry *entry, uint32 tick,
+							 NClaimRate rate, uint32 n);
 extern uint64 nclaim_stat_rate(NClaimStatEntry *entry, NClaimRate rate,
 							   int minutes);
 
