@@ -950,9 +950,9 @@ COMMENT ON COLUMN @extschema@.notify_stat.over_budget IS 'committed calls that t
 COMMENT ON COLUMN @extschema@.notify_stat.total_ms IS 'time that committed calls took, in milliseconds; it ends before COMMIT';
 COMMENT ON COLUMN @extschema@.notify_stat.min_ms IS 'time of the shortest call, in milliseconds; NULL: there was none';
 COMMENT ON COLUMN @extschema@.notify_stat.max_ms IS 'time of the longest call, in milliseconds; NULL: there was none';
-COMMENT ON COLUMN @extschema@.notify_stat.p50 IS 'half of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
-COMMENT ON COLUMN @extschema@.notify_stat.p95 IS '95 % of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
-COMMENT ON COLUMN @extschema@.notify_stat.p99 IS '99 % of the calls took at most so long, in milliseconds, to an eighth; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p50 IS 'half of the calls took at most so long, in milliseconds, to a quarter; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p95 IS '95 % of the calls took at most so long, in milliseconds, to a quarter; NULL: there was none';
+COMMENT ON COLUMN @extschema@.notify_stat.p99 IS '99 % of the calls took at most so long, in milliseconds, to a quarter; NULL: there was none';
 
 CREATE VIEW @extschema@.notify_rate AS
 WITH r AS MATERIALIZED (
@@ -1006,7 +1006,7 @@ WITH parked AS (
 	SELECT pg_catalog.count(*) AS n
 	FROM @extschema@.notify_claim AS c
 	WHERE c.outcome::pg_catalog.text OPERATOR(pg_catalog.=) 'SKIPPED'::pg_catalog.text
-	AND c.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)
+	AND c.created_at OPERATOR(pg_catalog.>) (pg_catalog.statement_timestamp() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)
 ), messages AS (
 	SELECT pg_catalog.count(*) AS n, pg_catalog.min(m.created_at) AS since
 	FROM @extschema@.notify_outbox AS m

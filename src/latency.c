@@ -4,7 +4,7 @@
  *		Buckets of latencies, and quantiles from them.
  *
  * Each power of two of microseconds has four buckets, so that a quantile is off
- * by less than a quarter, and less than an eighth in the middle.
+ * by less than a quarter.
  *
  *-------------------------------------------------------------------------
  */

@@ -65,8 +65,8 @@
 typedef enum Look
 {
 	LOOK_IDLE,					/* not if others have messages in hand */
-	LOOK_ANY,
-	LOOK_LAST,					/* there is nothing else to do */
+	LOOK_ANY,					/* whoever has messages in hand */
+	LOOK_LAST,					/* so too, and there is nothing else to do */
 } Look;
 
 /* What the session's last call has leased. */

@@ -29,6 +29,12 @@ PG_FUNCTION_INFO_V1(notify_claim_outbox_release);
 #define MAX_CONSUMER	255
 
 /*
+ * Columns of a leased message, after the token.  The rows of the two statements
+ * that read messages have these in common, and differ in what follows.
+ */
+#define MESSAGE_COLUMNS	8
+
+/*
  * Messages are dense where of the numbers between them, of which others belong to
  * other partitions, they may be one in so many of their own.
  */
@@ -93,15 +99,15 @@ max_arg(FunctionCallInfo fcinfo)
 static void
 put_messages(ReturnSetInfo *result, const NClaimBatch *batch)
 {
-	int			columns = batch->desc == NULL ? 0 : batch->desc->natts;
-	Datum	   *values = palloc((columns + 1) * sizeof(Datum));
-	bool	   *nulls = palloc0((columns + 1) * sizeof(bool));
+	Datum		values[MESSAGE_COLUMNS + 1];
+	bool		nulls[MESSAGE_COLUMNS + 1] = {0};
 	ListCell   *cell;
 
 	values[0] = UUIDPGetDatum(&batch->token);
 	foreach(cell, batch->messages)
 	{
-		heap_deform_tuple((HeapTuple) lfirst(cell), batch->desc, values + 1, nulls + 1);
+		for (int i = 1; i <= MESSAGE_COLUMNS; i++)
+			values[i] = heap_getattr((HeapTuple) lfirst(cell), i, batch->desc, &nulls[i]);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 }

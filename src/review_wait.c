@@ -69,7 +69,8 @@ wait_for_holder(TransactionId holder, long left_us)
 /*
  * Locks the row of an open review; "start" is when the call began.  Returns
  * false where it is not open any more.  Raises 55P03 where the busy timeout has
- * passed, after a millisecond at least, 40001 where the row was changed after the transaction's snapshot.
+ * passed, but at least a millisecond, 40001 where the row was changed after the
+ * transaction's snapshot.
  */
 bool
 nclaim_review_lock(int64 review, instr_time start)

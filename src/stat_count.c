@@ -137,6 +137,7 @@ void
 nclaim_stat_end(const NClaimNotice *notice, const NClaimAnswer *answer)
 {
 	NClaimStatCall *call = notice->call;
+	NClaimStat	stat = answer_stat(answer);
 	instr_time	spent;
 	uint64		us;
 	uint64	   *values;
@@ -146,10 +147,10 @@ nclaim_stat_end(const NClaimNotice *notice, const NClaimAnswer *answer)
 	INSTR_TIME_SET_CURRENT(spent);
 	INSTR_TIME_SUBTRACT(spent, notice->start);
 	us = INSTR_TIME_GET_MICROSEC(spent);
-	if (answer_stat(answer) != NCLAIM_STAT_NO_RULE)
-		nclaim_stat_event(notice);
+	if (call->entry == call->channel && stat != NCLAIM_STAT_NO_RULE)
+		nclaim_stat_event(notice);	/* answered from the claim */
 	values = add_pending(call->entry, call->level)->values;
-	values[answer_stat(answer)]++;
+	values[stat]++;
 	values[NCLAIM_STAT_OVER_BUDGET] += us > nclaim_budget * UINT64CONST(1000);
 	values[NCLAIM_STAT_TOTAL_US] += us;
 	values[NCLAIM_STAT_MIN_US] = nclaim_stat_least(values[NCLAIM_STAT_MIN_US], us + 1);

@@ -81,6 +81,7 @@ init_entry(NClaimStatEntry *entry)
 		pg_atomic_init_u64(&entry->values[i], 0);
 	for (int i = 0; i < lengthof(entry->ticks); i++)
 		pg_atomic_init_u64(&entry->ticks[i], 0);
+	pg_atomic_init_u64(&entry->since, 0);
 	pg_atomic_init_u64(&entry->checked, 0);
 	pg_atomic_init_u64(&entry->warned, 0);
 }
@@ -92,6 +93,16 @@ zero_entry(NClaimStatEntry *entry)
 		pg_atomic_write_u64(&entry->values[i], 0);
 	for (int i = 0; i < lengthof(entry->ticks); i++)
 		pg_atomic_write_u64(&entry->ticks[i], 0);
+}
+
+/* Begins to count, from nothing. */
+static void
+init_memory(void)
+{
+	pg_atomic_init_u64(&memory->since, (uint64) GetCurrentTimestamp());
+	init_entry(&memory->rest);
+	for (int i = 0; i < nclaim_max_stat_entries; i++)
+		init_entry(&memory->entries[i]);
 }
 
 /* Was nothing counted in the entry since it was last set to zero? */
@@ -199,15 +210,17 @@ nclaim_stat_reset(void)
 
 	while ((entry = nclaim_stat_next(&position)) != NULL)
 		zero_entry(entry);
-	pg_atomic_write_u64(&memory->since, (uint64) now);
+	pg_atomic_write_u64(&nclaim_stat_entry("", "")->since, (uint64) now);
 	return now;
 }
 
-/* Since when are calls counted? */
+/* Since when are this database's calls counted? */
 TimestampTz
 nclaim_stat_since(void)
 {
-	return (TimestampTz) pg_atomic_read_u64(&memory->since);
+	uint64		reset = pg_atomic_read_u64(&nclaim_stat_entry("", "")->since);
+
+	return (TimestampTz) (reset != 0 ? reset : pg_atomic_read_u64(&memory->since));
 }
 
 /* The lesser of two that may be 0 for none. */
@@ -312,6 +325,8 @@ read_memory(FILE *file)
 	{
 		if (fread(&entry, sizeof(entry), 1, file) != 1)
 			return false;
+		entry.channel[sizeof(entry.channel) - 1] = '\0';
+		entry.event_type[sizeof(entry.event_type) - 1] = '\0';
 		load_entry(&entry);
 	}
 	return true;
@@ -335,17 +350,21 @@ load_memory(void)
 		return;
 	}
 	if (!read_memory(file))
+	{
 		ereport(LOG,
 				(errmsg("ignoring invalid data in file \"%s\"", STAT_FILE)));
+		init_memory();
+	}
 	FreeFile(file);
 	unlink(STAT_FILE);
 }
 
-/* Is the entry worth keeping?  Not the place that a reset has left. */
+/* Is the entry worth keeping?  Not the places that a reset has left, but its time. */
 static bool
 is_kept(NClaimStatEntry *entry)
 {
-	return is_ready(entry) && !is_zero(entry);
+	return is_ready(entry) &&
+		(!is_zero(entry) || pg_atomic_read_u64(&entry->since) != 0);
 }
 
 static bool
@@ -403,10 +422,7 @@ start_memory(void)
 	if (!found)
 	{
 		memory->lock = &GetNamedLWLockTranche("notify_claim")->lock;
-		pg_atomic_init_u64(&memory->since, (uint64) GetCurrentTimestamp());
-		init_entry(&memory->rest);
-		for (int i = 0; i < nclaim_max_stat_entries; i++)
-			init_entry(&memory->entries[i]);
+		init_memory();
 	}
 	LWLockRelease(AddinShmemInitLock);
 	if (!IsUnderPostmaster)

@@ -77,6 +77,9 @@ typedef struct NClaimStatEntry
 	pg_atomic_uint64 values[NCLAIM_STATS];
 	pg_atomic_uint64 ticks[NCLAIM_TICKS * NCLAIM_RATES];	/* tick << 32 | count */
 
+	/* Last reset, of a database's entry for undeclared channels; 0: none. */
+	pg_atomic_uint64 since;
+
 	/* Seconds, of a channel's entry for undeclared event types. */
 	pg_atomic_uint64 checked;	/* when the channel's replays were looked at */
 	pg_atomic_uint64 warned;	/* when there was a warning of them */

@@ -172,7 +172,7 @@ private_packages()
 		"${apt[@]}" update
 		"${apt[@]}" install --no-install-recommends "$@" || exit
 		for package; do
-			[[ $package != *-server ]] || "${as_root[@]}" update-rc.d "$package" disable
+			[ ! -e "/etc/init.d/$package" ] || "${as_root[@]}" update-rc.d "$package" disable
 		done
 	} </dev/null >"$T/apt.log" 2>&1
 )

@@ -65,6 +65,15 @@ SELECT notify_outbox_dead_purge('0');
 SELECT * FROM history('O1') WHERE message_state IS NOT NULL;
 
 RESET notify_claim.max_attempts;
+-- what was skipped lately is found by its index
+CREATE FUNCTION uses_index() RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE plan text;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT skipped_last_hour FROM notify_health' INTO plan;
+	RETURN plan ~ '"notify_claim_skipped_idx"[^{]*"Index Cond": "\(created_at > ';
+END $$;
+SELECT uses_index();
+DROP FUNCTION uses_index;
 -- in psql as it is, one line for each fact
 SELECT count(*) = (SELECT count(*) FROM history('O1')) AS complete, bool_and(at <= after) AS oldest_first
 FROM (SELECT at, lead(at, 1, 'infinity') OVER () AS after FROM notify_history('O1')) AS h;
