@@ -53,7 +53,7 @@ insert_message(Datum id, const char *aggregatetype, const char *aggregateid,
 		TimestampTzGetDatum(created_at)
 	};
 
-	/* Before it draws its number: lease.c counts on that. */
+	/* Before it draws its number: visit.c counts on that. */
 	(void) GetTopTransactionId();
 	if (nclaim_own_execute(NCLAIM_INSERT_MESSAGE, values, NULL, InvalidSnapshot) != 1)
 		ereport(ERROR,

@@ -49,7 +49,33 @@ extern bool nclaim_orders_have(HTAB *orders, Datum aggregatetype,
 extern void nclaim_token_make(pg_uuid_t *token, uint32 partitions);
 extern uint32 nclaim_token_partitions(const pg_uuid_t *token);
 
-/* in lease.c */
+/* in visit.c */
+
+/* How a partition is looked through. */
+typedef enum NClaimLook
+{
+	NCLAIM_LOOK_IDLE,			/* not if others have messages in hand */
+	NCLAIM_LOOK_ANY,			/* whoever has messages in hand */
+	NCLAIM_LOOK_LAST,			/* so too, and there is nothing else to do */
+} NClaimLook;
+
+/* A row of notify_outbox_leased. */
+typedef struct NClaimSlot
+{
+	int			slot;
+	int			uses;
+	bool		free;
+} NClaimSlot;
+
+/* What a partition gives to a batch. */
+typedef struct NClaimShare
+{
+	int			partition;
+	bool		held;			/* some of its orders are held */
+	NClaimSeqs	seqs;
+	NClaimSlot *slots;			/* of the partition, the longest unused first */
+	int			nslots;
+} NClaimShare;
 
 /* What one call leases. */
 typedef struct NClaimBatch
@@ -69,6 +95,10 @@ typedef struct NClaimBatch
 
 extern void nclaim_batch_add(NClaimBatch *batch, SPITupleTable *rows,
 							 uint64 row, NClaimSeqs *seqs);
+extern void nclaim_visit(NClaimBatch *batch, int partition, NClaimLook look);
+
+/* in lease.c */
+
 extern void nclaim_lease(NClaimBatch *batch);
 
 /* in held.c */
