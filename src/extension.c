@@ -221,6 +221,15 @@ owner_leave(Oid userid, int sec_context, int result)
 	return SPI_processed;
 }
 
+/* The text of one of the extension's statements. */
+static const NClaimOwnSql *
+own_statement(NClaimOwnStatement statement)
+{
+	if (statement >= NCLAIM_FIRST_RELAY_STATEMENT)
+		return &nclaim_relay_statements[statement - NCLAIM_FIRST_RELAY_STATEMENT];
+	return &nclaim_own_statements[statement];
+}
+
 /*
  * Runs one of the extension's statements as the tables' owner, with a new
  * snapshot of the transaction's, or with the one given.  Returns the number of
@@ -240,11 +249,11 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 	owner_enter(&userid, &sec_context);
 	if (plan->spi == NULL)
 	{
+		const NClaimOwnSql *own_sql = own_statement(statement);
 		Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
 
-		memcpy(argtypes, nclaim_own_statements[statement].argtypes, sizeof(argtypes));
-		nclaim_plan_prepare(plan, nclaim_own_sql(nclaim_own_statements[statement].sql),
-							nclaim_own_statements[statement].nargs, argtypes);
+		memcpy(argtypes, own_sql->argtypes, sizeof(argtypes));
+		nclaim_plan_prepare(plan, nclaim_own_sql(own_sql->sql), own_sql->nargs, argtypes);
 	}
 	spi = nclaim_plan_ready(plan);
 	result = SPI_execute_snapshot(spi, values, nulls, snapshot, InvalidSnapshot,
