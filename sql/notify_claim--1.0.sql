@@ -373,6 +373,8 @@ CREATE UNIQUE INDEX notify_review_conflict_idx
 	ON @extschema@.notify_review (claim)
 	WHERE kind::pg_catalog.text OPERATOR(pg_catalog.=) 'PAYLOAD_CONFLICT'::pg_catalog.text;
 CREATE INDEX notify_review_claim_idx ON @extschema@.notify_review (claim);
+CREATE INDEX notify_review_closed_idx ON @extschema@.notify_review (resolved_at)
+	WHERE state::pg_catalog.text OPERATOR(pg_catalog.<>) 'OPEN'::pg_catalog.text;
 COMMENT ON TABLE @extschema@.notify_review IS
 'What a person has to decide: other content under a known key (PAYLOAD_CONFLICT), events that a check function refused (CHECK_REFUSED), parked events that were given up (PARKED_EXPIRED). Work through notify_review_open with notify_review_diff() and notify_review_resolve().';
 COMMENT ON COLUMN @extschema@.notify_review.id IS 'number of the review';
@@ -399,6 +401,7 @@ COMMENT ON COLUMN @extschema@.notify_review.note IS 'why it was decided so';
 COMMENT ON INDEX @extschema@.notify_review_open_idx IS 'one open review per channel, key and kind';
 COMMENT ON INDEX @extschema@.notify_review_conflict_idx IS 'one review of conflicting content per claim: its decision holds while the claim is kept';
 COMMENT ON INDEX @extschema@.notify_review_claim_idx IS 'finds the reviews about a claim';
+COMMENT ON INDEX @extschema@.notify_review_closed_idx IS 'finds the closed reviews, oldest first';
 
 CREATE TABLE @extschema@.notify_review_variant (
 	review bigint NOT NULL,
@@ -425,8 +428,10 @@ CREATE TABLE @extschema@.notify_decision (
 	at timestamptz NOT NULL,
 	note text COLLATE "C" NOT NULL
 );
+CREATE INDEX notify_decision_claim_idx ON @extschema@.notify_decision (claim);
+CREATE INDEX notify_decision_review_idx ON @extschema@.notify_decision (review);
 COMMENT ON TABLE @extschema@.notify_decision IS
-'What people decided about reviews and claims, in their order. Written by notify_review_resolve(), notify_parked_close() and notify_reopen().';
+'What people decided about reviews and claims, in their order. Written by notify_review_resolve(), notify_parked_close() and notify_reopen(); a decision is kept as long as the claim or review that it is about.';
 COMMENT ON COLUMN @extschema@.notify_decision.id IS 'number of the decision';
 COMMENT ON COLUMN @extschema@.notify_decision.claim IS 'claim that it is about or that it made; NULL: none';
 COMMENT ON COLUMN @extschema@.notify_decision.review IS 'review in notify_review that it closed; NULL: none';
@@ -434,6 +439,29 @@ COMMENT ON COLUMN @extschema@.notify_decision.verb IS 'what was decided: DISMISS
 COMMENT ON COLUMN @extschema@.notify_decision.who IS 'role that decided';
 COMMENT ON COLUMN @extschema@.notify_decision.at IS 'when it was decided';
 COMMENT ON COLUMN @extschema@.notify_decision.note IS 'why it was decided so';
+COMMENT ON INDEX @extschema@.notify_decision_claim_idx IS 'finds the decisions about a claim';
+COMMENT ON INDEX @extschema@.notify_decision_review_idx IS 'finds the decisions about a review';
+
+-- How far retention has come: no index of notify_claim is needed for it.
+CREATE TABLE @extschema@.notify_purge_mark (
+	channel varchar(64) COLLATE "C" NOT NULL PRIMARY KEY,
+	low bigint NOT NULL,
+	mark bigint,
+	mark_xmax xid8
+) WITH (fillfactor = 50);
+COMMENT ON TABLE @extschema@.notify_purge_mark IS
+'Up to where notify_purge() is done with the claims of a channel. Written by it only; without its rows it looks through notify_claim from the start.';
+COMMENT ON COLUMN @extschema@.notify_purge_mark.channel IS 'channel; the one without a name stands for those that are not declared any more';
+COMMENT ON COLUMN @extschema@.notify_purge_mark.low IS 'claims up to this number are gone, or in notify_purge_kept';
+COMMENT ON COLUMN @extschema@.notify_purge_mark.mark IS 'all numbers up to this one were drawn when the mark was set';
+COMMENT ON COLUMN @extschema@.notify_purge_mark.mark_xmax IS 'first transaction that was to come then; once none before it is running, the numbers up to mark are decided';
+
+CREATE TABLE @extschema@.notify_purge_kept (
+	claim bigint NOT NULL PRIMARY KEY
+);
+COMMENT ON TABLE @extschema@.notify_purge_kept IS
+'Claims that notify_purge() has passed and must keep for now: parked, under review, decided about lately, or locked by others. It looks at them again each time.';
+COMMENT ON COLUMN @extschema@.notify_purge_kept.claim IS 'claim in notify_claim';
 
 CREATE VIEW @extschema@.notify_review_open AS
 SELECT r.id, r.kind, r.channel,
@@ -478,6 +506,8 @@ SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_dead', '')
 -- Leases and transaction numbers mean nothing in another cluster.
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_partition', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_outbox_leased', 'WHERE false');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_purge_mark', 'WHERE false');
+SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_purge_kept', 'WHERE false');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_body', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review', '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.notify_review_id_seq', '');
@@ -1131,6 +1161,19 @@ COMMENT ON FUNCTION @extschema@.notify_history(text) IS
 'Everything on record about an order, one line for each fact, oldest first: notifications with what became of them and of their messages (waiting, leased, dead or gone), conflicts and refusals, and what people decided. Takes the order number in the order table''s own spelling.';
 
 --
+-- Retention
+--
+
+CREATE PROCEDURE @extschema@.notify_purge(
+	older_than interval DEFAULT NULL, batch integer DEFAULT 1000, channel text DEFAULT NULL,
+	force boolean DEFAULT false, outbox_older_than interval DEFAULT NULL,
+	INOUT claims bigint DEFAULT NULL, INOUT messages bigint DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'notify_claim_purge'
+LANGUAGE C;
+COMMENT ON PROCEDURE @extschema@.notify_purge(interval, integer, text, boolean, interval, bigint, bigint) IS
+'Deletes the claims that are older than their channel retains them, or than older_than, with all that is about them, in batches that are committed, and tells how many. Not parked ones, nor those under review or decided about lately. outbox_older_than: also messages of that age.';
+
+--
 -- Privileges
 --
 
@@ -1150,6 +1193,7 @@ REVOKE ALL ON TABLE
 	@extschema@.notify_outbox_leased, @extschema@.notify_outbox_held, @extschema@.notify_outbox_attempt,
 	@extschema@.notify_outbox_dead, @extschema@.notify_body,
 	@extschema@.notify_review, @extschema@.notify_review_variant, @extschema@.notify_decision,
+	@extschema@.notify_purge_mark, @extschema@.notify_purge_kept,
 	@extschema@.notify_review_open, @extschema@.notify_parked,
 	@extschema@.notify_stat, @extschema@.notify_rate, @extschema@.notify_health
 FROM PUBLIC;
@@ -1195,6 +1239,9 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_definition_changed(),
 	@extschema@.notify_rule_is_immutable(),
 	@extschema@.notify_grant(name, text)
+FROM PUBLIC;
+REVOKE ALL ON PROCEDURE
+	@extschema@.notify_purge(interval, integer, text, boolean, interval, bigint, bigint)
 FROM PUBLIC;
 
 -- What monitoring needs, nothing of any order; also in notify_grant(role, 'monitor').

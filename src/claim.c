@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
@@ -281,6 +282,9 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 	bool		isnull;
 
 	nclaim_channel_hold(notice->channel);
+	PreventCommandIfReadOnly("handle_notify");
+	/* Before it draws its number: purge_claims.c counts on that. */
+	(void) GetTopTransactionId();
 	memset(nulls, ' ', sizeof(nulls));
 	if (notice->rule->id == 0)
 		nulls[4] = 'n';

@@ -20,7 +20,9 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -100,6 +102,10 @@ find_tables(FunctionCallInfo fcinfo)
 	const char *schema;
 	HeapTuple	tuple;
 
+	if (!OidIsValid(nspoid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"notify_claim\" was dropped meanwhile")));
 	if (own.valid && own.nspoid == nspoid)
 		return;
 
@@ -151,6 +157,51 @@ nclaim_begin(FunctionCallInfo fcinfo)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	nclaim_pin();
+}
+
+/*
+ * Begins a procedure of several transactions, where it may end the one that it
+ * is called in.  Pins hold until SPI_finish(), whatever is committed before.
+ * Raises 2D000 with nothing done.
+ */
+void
+nclaim_begin_procedure(FunctionCallInfo fcinfo, const char *name)
+{
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+				 errmsg("%s cannot be called inside a transaction block or a function", name),
+				 errdetail("It commits what it has done, batch by batch."),
+				 errhint("CALL it as a statement of its own.")));
+	find_tables(fcinfo);
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	nclaim_pin();
+	nclaim_commit(fcinfo);
+}
+
+/*
+ * Commits, and begins a transaction at READ COMMITTED, whatever the session's
+ * default: it works with what others do at the same time.  The tables may have
+ * another schema or owner by then.  Raises 42704 where the extension is gone.
+ */
+void
+nclaim_commit(FunctionCallInfo fcinfo)
+{
+	SPI_commit();
+	(void) set_config_option("transaction_isolation", "read committed",
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL,
+							 true, 0, false);
+	find_tables(fcinfo);
+}
+
+/* Ends a procedure; its caller goes on in a transaction of the session's own kind. */
+void
+nclaim_end_procedure(void)
+{
+	SPI_commit();
+	SPI_finish();
 }
 
 /* OID of the extension's schema. */
@@ -225,6 +276,8 @@ owner_leave(Oid userid, int sec_context, int result)
 static const NClaimOwnSql *
 own_statement(NClaimOwnStatement statement)
 {
+	if (statement >= NCLAIM_FIRST_PURGE_STATEMENT)
+		return &nclaim_purge_statements[statement - NCLAIM_FIRST_PURGE_STATEMENT];
 	if (statement >= NCLAIM_FIRST_RELAY_STATEMENT)
 		return &nclaim_relay_statements[statement - NCLAIM_FIRST_RELAY_STATEMENT];
 	return &nclaim_own_statements[statement];

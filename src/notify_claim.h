@@ -134,10 +134,30 @@ typedef enum NClaimOwnStatement
 	NCLAIM_REDRIVE_MESSAGE,
 	NCLAIM_LOCK_OLD_DEAD,
 	NCLAIM_PURGE_DEAD,
+	NCLAIM_FIND_OLD_MESSAGES,
+
+	/* in purge_statements.c */
+	NCLAIM_ADD_PURGE_MARKS,
+	NCLAIM_FIND_RETENTIONS,
+	NCLAIM_LOCK_PURGE_MARKS,
+	NCLAIM_MOVE_PURGE_MARKS,
+	NCLAIM_FIND_CLAIMS,
+	NCLAIM_FIND_KEPT,
+	NCLAIM_LOOK_AT_CLAIMS,
+	NCLAIM_LOCK_CLAIMS,
+	NCLAIM_DELETE_CLAIMS,
+	NCLAIM_DELETE_BODIES,
+	NCLAIM_DELETE_VARIANTS,
+	NCLAIM_DELETE_DECISIONS,
+	NCLAIM_DELETE_REVIEWS,
+	NCLAIM_KEEP_CLAIMS,
+	NCLAIM_FORGET_KEPT,
+	NCLAIM_FIND_OLD_REVIEWS,
 } NClaimOwnStatement;
 
 #define NCLAIM_FIRST_RELAY_STATEMENT	NCLAIM_FIND_WORK
-#define NCLAIM_OWN_STATEMENTS	(NCLAIM_PURGE_DEAD + 1)
+#define NCLAIM_FIRST_PURGE_STATEMENT	NCLAIM_ADD_PURGE_MARKS
+#define NCLAIM_OWN_STATEMENTS	(NCLAIM_FIND_OLD_REVIEWS + 1)
 
 #define NCLAIM_MAX_OWN_ARGS		13
 
@@ -157,10 +177,17 @@ extern const NClaimOwnSql nclaim_own_statements[];
 
 extern const NClaimOwnSql nclaim_relay_statements[];
 
+/* in purge_statements.c */
+
+extern const NClaimOwnSql nclaim_purge_statements[];
+
 /* in extension.c */
 
 extern void nclaim_extension_init(void);
 extern void nclaim_begin(FunctionCallInfo fcinfo);
+extern void nclaim_begin_procedure(FunctionCallInfo fcinfo, const char *name);
+extern void nclaim_commit(FunctionCallInfo fcinfo);
+extern void nclaim_end_procedure(void);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern Oid	nclaim_extension_channel_table(void);

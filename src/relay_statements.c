@@ -319,4 +319,17 @@ const NClaimOwnSql nclaim_relay_statements[] = {
 		" SELECT pg_catalog.count(*) FROM gone",
 		2, {TIMESTAMPTZOID, TIMESTAMPTZOID}
 	},
+
+	/*
+	 * What is in hand, or of an order that is held, is not to be removed by
+	 * its age.
+	 */
+	[NCLAIM_FIND_OLD_MESSAGES - NCLAIM_FIRST_RELAY_STATEMENT] = {
+		"SELECT m.seq, m.created_at OPERATOR(pg_catalog.<) $4, "
+		NCLAIM_THERE_IS("@.notify_outbox_held AS h WHERE " SAME_ORDER("h", "m")) " OR "
+		NCLAIM_THERE_IS(LEASES " AND l.leased_until OPERATOR(pg_catalog.>) $5"
+						" AND m.seq OPERATOR(pg_catalog.=) ANY (l.seqs)")
+		" FROM " MESSAGES_AFTER("m", "$1", "$2") " LIMIT $3",
+		5, {INT4OID, INT8OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID}
+	},
 };

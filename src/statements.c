@@ -203,12 +203,14 @@ const NClaimOwnSql nclaim_own_statements[] = {
 		" AND v.payload_hash OPERATOR(pg_catalog.=) $3",
 		3, {INT8OID, VARCHAROID, BPCHAROID}
 	},
+	/* The claim is not deleted before that is committed: purge_claims.c. */
 	[NCLAIM_INSERT_REVIEW] = {
 		"INSERT INTO @.notify_review AS r (kind, channel, biz_key, claim, order_no, digest_rule,"
 		" digest_mode, first_hash, payload_hash, raw_body, data, reason, first_seen, last_seen)"
 		" SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13"
 		" WHERE COALESCE($4, 0) OPERATOR(pg_catalog.=) COALESCE((SELECT c.id FROM @.notify_claim AS c"
-		" WHERE c.biz_key OPERATOR(pg_catalog.=) $3 AND c.channel OPERATOR(pg_catalog.=) $2), 0)"
+		" WHERE c.biz_key OPERATOR(pg_catalog.=) $3 AND c.channel OPERATOR(pg_catalog.=) $2"
+		" FOR KEY SHARE), 0)"
 		" ON CONFLICT DO NOTHING RETURNING r.id",
 		13, {VARCHAROID, VARCHAROID, VARCHAROID, INT8OID, VARCHAROID, INT8OID, VARCHAROID,
 		BPCHAROID, BPCHAROID, BYTEAOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}

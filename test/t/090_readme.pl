@@ -100,8 +100,8 @@ foreach my $paragraph (split /\n\n/, $shown)
 #
 
 my $functions = $node->safe_psql('postgres', q{
-	SELECT proname || '(' || regexp_replace(regexp_replace(pg_get_function_arguments(p.oid),
-	       ',? ?OUT .*', ''), '::\w+(\[\])?', '', 'g') || ')'
+	SELECT proname || '(' || regexp_replace(regexp_replace(regexp_replace(pg_get_function_arguments(p.oid),
+	       ',? ?(IN)?OUT .*', ''), '\mIN ', '', 'g'), '::\w+(\[\])?', '', 'g') || ')'
 	FROM pg_proc AS p JOIN pg_depend AS d ON d.objid = p.oid
 	WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
 	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'notify_claim')});

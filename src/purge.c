@@ -1,0 +1,278 @@
+/*-------------------------------------------------------------------------
+ *
+ * purge.c
+ *		notify_purge: how long what is kept for whom.
+ *
+ * Each batch is a transaction of its own, so that a purge that is cancelled loses
+ * one batch, and holds back neither VACUUM nor anybody else.  Between batches the
+ * extension may change hands or go away; a channel's retention is that of when
+ * the purge began.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+
+#include "purge.h"
+
+PG_FUNCTION_INFO_V1(notify_claim_purge);
+
+#define MAX_BATCH	100000
+
+/* Claims of channels that are not declared, in notify_purge_mark. */
+#define UNDECLARED	""
+
+/* What one call of notify_purge is to do, and what it has done. */
+typedef struct Purge
+{
+	FunctionCallInfo fcinfo;
+	MemoryContext scratch;		/* of a batch */
+	int			batch;
+	int64		claims;
+	int64		messages;
+} Purge;
+
+typedef bool (*PurgeStep) (NClaimRetention *retention, int batch, int64 *count);
+
+/* The texts as a text[]. */
+static Datum
+text_array(List *texts)
+{
+	Datum	   *elements = palloc(Max(list_length(texts), 1) * sizeof(Datum));
+	int			n = 0;
+	ListCell   *cell;
+
+	foreach(cell, texts)
+		elements[n++] = CStringGetTextDatum(lfirst(cell));
+	return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* Raises 22023: claims would go that the row's channel retains. */
+static void
+raise_retained(SPITupleTable *rows, uint64 row)
+{
+	const char *channel = nclaim_own_text(rows, row, 1);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("argument \"%s\" is less than channel \"%s\" retains claims", "older_than", channel),
+			 errdetail("Notifications that come again after that are processed as new ones."),
+			 errhint("Channel \"%s\" retains them for %s; pass force => true to purge them all the same.",
+					 channel, nclaim_own_text(rows, row, 4))));
+}
+
+static TimestampTz
+cutoff_of(SPITupleTable *rows, uint64 row)
+{
+	return DatumGetTimestampTz(nclaim_own_value(rows, row, 2));
+}
+
+/*
+ * Makes a retention of the rows from "from" to before "to", which have one
+ * cutoff.  The first of all has the channels that are not declared too.
+ */
+static NClaimRetention *
+make_retention(SPITupleTable *rows, uint64 n, uint64 from, uint64 to, bool all)
+{
+	NClaimRetention *retention = palloc0(sizeof(NClaimRetention));
+	List	   *channels = NIL;
+	List	   *others = NIL;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		char	   *channel = nclaim_own_text(rows, i, 1);
+
+		if (i >= from && i < to)
+			channels = lappend(channels, channel);
+		else
+			others = lappend(others, channel);
+	}
+	retention->cutoff = cutoff_of(rows, from);
+	retention->nchannels = list_length(channels);
+	retention->channels = text_array(channels);
+	retention->others = all && from == 0;
+	retention->names = retention->others ? text_array(others) : retention->channels;
+	return retention;
+}
+
+/*
+ * Reads how long claims are kept, those kept longest first, into the current
+ * memory context.  Raises 42704 for an unknown channel, 22023 where "older_than"
+ * is less than a channel retains.
+ */
+static List *
+find_retentions(FunctionCallInfo fcinfo, bool force)
+{
+	bool		all = PG_ARGISNULL(2);
+	Datum		always = text_array(list_make2(NCLAIM_DEFAULT_CHANNEL, UNDECLARED));
+	Datum		values[4] = {
+		TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+		PG_GETARG_DATUM(0),
+		CStringGetTextDatum(nclaim_preset_find(NULL)->settings[NCLAIM_RETAIN]),
+		PG_GETARG_DATUM(2)
+	};
+	char		nulls[4] = {' ', PG_ARGISNULL(0) ? 'n' : ' ', ' ', all ? 'n' : ' '};
+	List	   *retentions = NIL;
+	SPITupleTable *rows;
+	uint64		n;
+
+	nclaim_own_execute(NCLAIM_ADD_PURGE_MARKS, &always, NULL, InvalidSnapshot);
+	n = nclaim_own_execute(NCLAIM_FIND_RETENTIONS, values, nulls, InvalidSnapshot);
+	rows = SPI_tuptable;
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("channel \"%s\" does not exist", text_to_cstring(PG_GETARG_TEXT_PP(2)))));
+	for (uint64 i = 0; i < n && !force; i++)
+	{
+		if (DatumGetBool(nclaim_own_value(rows, i, 3)))
+			raise_retained(rows, i);
+	}
+	for (uint64 from = 0, to; from < n; from = to)
+	{
+		for (to = from + 1; to < n; to++)
+		{
+			if (cutoff_of(rows, to) != cutoff_of(rows, from))
+				break;
+		}
+		retentions = lappend(retentions, make_retention(rows, n, from, to, all));
+	}
+	SPI_freetuptable(rows);
+	return retentions;
+}
+
+/* Commits a batch, and forgets what it needed. */
+static void
+end_batch(Purge *purge)
+{
+	nclaim_commit(purge->fcinfo);
+	MemoryContextReset(purge->scratch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Takes a step until it has nothing left to do; false where another purge is at it. */
+static bool
+take_steps(Purge *purge, NClaimRetention *retention, PurgeStep step)
+{
+	bool		mine;
+	bool		more;
+
+	retention->position = 0;
+	do
+	{
+		MemoryContext caller = MemoryContextSwitchTo(purge->scratch);
+
+		mine = nclaim_purge_begin(retention);
+		more = mine && step(retention, purge->batch, &purge->claims);
+		MemoryContextSwitchTo(caller);
+		end_batch(purge);
+	} while (more);
+	return mine;
+}
+
+static void
+purge_retention(Purge *purge, NClaimRetention *retention)
+{
+	if (!take_steps(purge, retention, nclaim_purge_kept) ||
+		!take_steps(purge, retention, nclaim_purge_claims) ||
+		!take_steps(purge, retention, nclaim_purge_reviews))
+		ereport(NOTICE,
+				(errmsg("another session purges the same channels"),
+				 errdetail("The rest is left to it.")));
+}
+
+static void
+purge_outbox(Purge *purge, TimestampTz cutoff)
+{
+	NClaimOutboxPurge outbox = {.cutoff = cutoff};
+	bool		more;
+
+	do
+	{
+		MemoryContext caller = MemoryContextSwitchTo(purge->scratch);
+
+		more = nclaim_purge_outbox(&outbox, purge->batch, &purge->messages);
+		MemoryContextSwitchTo(caller);
+		end_batch(purge);
+	} while (more);
+}
+
+/* How many rows a transaction deletes at most.  Raises 22004 and 22023. */
+static int
+batch_arg(FunctionCallInfo fcinfo, int n)
+{
+	int			batch;
+
+	nclaim_require_arg(fcinfo, n, "batch");
+	batch = PG_GETARG_INT32(n);
+	if (batch < 1 || batch > MAX_BATCH)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be from %d to %d", "batch", 1, MAX_BATCH)));
+	return batch;
+}
+
+/* When that long ago was, seen from when the call began; DT_NOBEGIN for null. */
+static TimestampTz
+age_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (nclaim_interval_arg(fcinfo, n, name) == NULL)
+		return DT_NOBEGIN;
+	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
+												   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+												   PG_GETARG_DATUM(n)));
+}
+
+/* The procedure's row: claims and messages deleted. */
+static Datum
+count_row(FunctionCallInfo fcinfo, int64 first, int64 second)
+{
+	TupleDesc	desc;
+	Datum		values[2] = {Int64GetDatum(first), Int64GetDatum(second)};
+	bool		nulls[2] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * notify_purge(older_than, batch, channel, force, outbox_older_than, claims,
+ * messages).  Raises 2D000 where it cannot commit, 22004 and 22023 for bad
+ * arguments, 42704 for an unknown channel.
+ */
+Datum
+notify_claim_purge(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Purge		purge = {.fcinfo = fcinfo};
+	TimestampTz outbox_cutoff = age_arg(fcinfo, 4, "outbox_older_than");
+	List	   *retentions;
+	ListCell   *cell;
+	Datum		row;
+
+	(void) nclaim_interval_arg(fcinfo, 0, "older_than");
+	nclaim_require_arg(fcinfo, 3, "force");
+	purge.batch = batch_arg(fcinfo, 1);
+	nclaim_begin_procedure(fcinfo, "notify_purge");
+	purge.scratch = AllocSetContextCreate(CurrentMemoryContext, "notify_claim purge",
+										  ALLOCSET_DEFAULT_SIZES);
+	retentions = find_retentions(fcinfo, PG_GETARG_BOOL(3));
+	nclaim_commit(fcinfo);
+	foreach(cell, retentions)
+		purge_retention(&purge, lfirst(cell));
+	if (outbox_cutoff != DT_NOBEGIN)
+		purge_outbox(&purge, outbox_cutoff);
+	MemoryContextSwitchTo(caller);
+	row = count_row(fcinfo, purge.claims, purge.messages);
+	nclaim_end_procedure();
+	return row;
+}

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * purge.h
+ *		Types and prototypes of retention, grouped by the file that defines
+ *		them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef NCLAIM_PURGE_H
+#define NCLAIM_PURGE_H
+
+#include "relay.h"
+
+/* in purge.c */
+
+/* Channels that are purged together: what is older than the cutoff goes. */
+typedef struct NClaimRetention
+{
+	TimestampTz cutoff;
+	int			nchannels;
+	Datum		channels;		/* text[], of their rows in notify_purge_mark */
+	Datum		names;			/* text[]: theirs, or if "others" is true
+								 * those of all others */
+	bool		others;
+
+	/* for purge_claims.c */
+	int64		position;		/* in notify_purge_kept, then in notify_claim */
+	int64		low;			/* its claims up to this number are done with */
+	bool		begun;
+	bool		decided;		/* the mark was, when this purge began */
+	bool		undecided;		/* some channel's was not */
+	int64		mark;
+	int64		left;			/* the first claim that is left where it is */
+} NClaimRetention;
+
+/* in purge_claims.c */
+
+extern bool nclaim_purge_begin(NClaimRetention *retention);
+extern bool nclaim_purge_kept(NClaimRetention *retention, int batch, int64 *count);
+extern bool nclaim_purge_claims(NClaimRetention *retention, int batch, int64 *count);
+extern bool nclaim_purge_reviews(NClaimRetention *retention, int batch, int64 *count);
+
+/* in purge_outbox.c */
+
+/* Messages by their age, one partition after the other. */
+typedef struct NClaimOutboxPurge
+{
+	TimestampTz cutoff;
+	int			partition;
+	int64		position;		/* in the partition */
+} NClaimOutboxPurge;
+
+extern bool nclaim_purge_outbox(NClaimOutboxPurge *purge, int batch, int64 *count);
+
+#endif							/* NCLAIM_PURGE_H */
