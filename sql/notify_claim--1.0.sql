@@ -1173,6 +1173,13 @@ LANGUAGE C;
 COMMENT ON PROCEDURE @extschema@.notify_purge(interval, integer, text, boolean, interval, bigint, bigint) IS
 'Deletes the claims that are older than their channel retains them, or than older_than, with all that is about them, in batches that are committed, and tells how many. Not parked ones, nor those under review or decided about lately. outbox_older_than: also messages of that age.';
 
+CREATE PROCEDURE @extschema@.notify_maintenance(
+	INOUT applied bigint DEFAULT NULL, INOUT claims bigint DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'notify_claim_maintenance'
+LANGUAGE C;
+COMMENT ON PROCEDURE @extschema@.notify_maintenance(bigint, bigint) IS
+'What is to be done regularly: notify_unpark_all(), which also gives up what has been parked for too long, and notify_purge(). Tells how many parked events were applied and how many claims deleted.';
+
 --
 -- Privileges
 --
@@ -1241,7 +1248,8 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_grant(name, text)
 FROM PUBLIC;
 REVOKE ALL ON PROCEDURE
-	@extschema@.notify_purge(interval, integer, text, boolean, interval, bigint, bigint)
+	@extschema@.notify_purge(interval, integer, text, boolean, interval, bigint, bigint),
+	@extschema@.notify_maintenance(bigint, bigint)
 FROM PUBLIC;
 
 -- What monitoring needs, nothing of any order; also in notify_grant(role, 'monitor').

@@ -797,6 +797,8 @@ extern void nclaim_trigger_move(Oid from, Oid to);
 /* in parked.c */
 
 extern void nclaim_unpark_machine(const char *name);
+extern int64 nclaim_unpark_orders(FunctionCallInfo fcinfo, int max_orders,
+								  bool *more);
 
 /* in process.c */
 

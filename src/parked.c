@@ -176,11 +176,12 @@ pass_over(List *passed_over, const char *name)
 /*
  * Releases what is parked for the orders of a machine, or of all of them where
  * name is NULL, the longest parked first, until something has changed for so many
- * orders; "closes" says whether what has become stale is closed.  Orders that
- * another transaction holds are passed over.
+ * orders, which *more tells; "closes" says whether what has become stale is
+ * closed.  Orders that another transaction holds are passed over.
  */
 static int64
-unpark_many(const char *name, int max_orders, bool closes, instr_time start)
+unpark_many(const char *name, int max_orders, bool closes, instr_time start,
+			bool *more)
 {
 	Datum		value = name == NULL ? (Datum) 0 : CStringGetTextDatum(name);
 	uint64		nrows = nclaim_own_execute(NCLAIM_FIND_PARKED_ORDERS, &value,
@@ -203,6 +204,7 @@ unpark_many(const char *name, int max_orders, bool closes, instr_time start)
 		applied += nclaim_park_drain(start, &changed);
 		max_orders -= changed;
 	}
+	*more = max_orders == 0;
 	return applied;
 }
 
@@ -216,12 +218,30 @@ nclaim_unpark_machine(const char *name)
 {
 	instr_time	start;
 	int			nestlevel;
+	bool		more;
 
 	INSTR_TIME_SET_CURRENT(start);
 	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();
-	(void) unpark_many(name, PG_INT32_MAX, false, start);
+	(void) unpark_many(name, PG_INT32_MAX, false, start, &more);
 	AtEOXact_GUC(true, nestlevel);
+}
+
+/*
+ * Does that for all machines, closing what has become stale, as a call of its own.
+ * Returns how many were applied; *more says whether it ended before it had looked
+ * at all orders.
+ */
+int64
+nclaim_unpark_orders(FunctionCallInfo fcinfo, int max_orders, bool *more)
+{
+	instr_time	start;
+	int			nestlevel = begin(fcinfo, &start);
+	int64		applied = unpark_many(NULL, max_orders, true, start, more);
+
+	AtEOXact_GUC(true, nestlevel);
+	SPI_finish();
+	return applied;
 }
 
 /*
@@ -231,19 +251,13 @@ Datum
 notify_claim_unpark_all(PG_FUNCTION_ARGS)
 {
 	int			max_orders = PG_ARGISNULL(0) ? PG_INT32_MAX : PG_GETARG_INT32(0);
-	instr_time	start;
-	int			nestlevel;
-	int64		applied;
+	bool		more;
 
 	if (max_orders < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" must be positive", "max_orders")));
-	nestlevel = begin(fcinfo, &start);
-	applied = unpark_many(NULL, max_orders, true, start);
-	AtEOXact_GUC(true, nestlevel);
-	SPI_finish();
-	PG_RETURN_INT64(applied);
+	PG_RETURN_INT64(nclaim_unpark_orders(fcinfo, max_orders, &more));
 }
 
 /* Reads a claim of a state and outcome.  Raises 42704 or 55000. */

@@ -30,16 +30,6 @@ PG_FUNCTION_INFO_V1(notify_claim_purge);
 /* Claims of channels that are not declared, in notify_purge_mark. */
 #define UNDECLARED	""
 
-/* What one call of notify_purge is to do, and what it has done. */
-typedef struct Purge
-{
-	FunctionCallInfo fcinfo;
-	MemoryContext scratch;		/* of a batch */
-	int			batch;
-	int64		claims;
-	int64		messages;
-} Purge;
-
 typedef bool (*PurgeStep) (NClaimRetention *retention, int batch, int64 *count);
 
 /* The texts as a text[]. */
@@ -109,17 +99,17 @@ make_retention(SPITupleTable *rows, uint64 n, uint64 from, uint64 to, bool all)
  * is less than a channel retains.
  */
 static List *
-find_retentions(FunctionCallInfo fcinfo, bool force)
+find_retentions(const NClaimPurge *purge)
 {
-	bool		all = PG_ARGISNULL(2);
+	bool		all = purge->channel == NULL;
 	Datum		always = text_array(list_make2(NCLAIM_DEFAULT_CHANNEL, UNDECLARED));
 	Datum		values[4] = {
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
-		PG_GETARG_DATUM(0),
+		IntervalPGetDatum(purge->older_than),
 		CStringGetTextDatum(nclaim_preset_find(NULL)->settings[NCLAIM_RETAIN]),
-		PG_GETARG_DATUM(2)
+		all ? (Datum) 0 : CStringGetTextDatum(purge->channel)
 	};
-	char		nulls[4] = {' ', PG_ARGISNULL(0) ? 'n' : ' ', ' ', all ? 'n' : ' '};
+	char		nulls[4] = {' ', purge->older_than == NULL ? 'n' : ' ', ' ', all ? 'n' : ' '};
 	List	   *retentions = NIL;
 	SPITupleTable *rows;
 	uint64		n;
@@ -130,8 +120,8 @@ find_retentions(FunctionCallInfo fcinfo, bool force)
 	if (n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("channel \"%s\" does not exist", text_to_cstring(PG_GETARG_TEXT_PP(2)))));
-	for (uint64 i = 0; i < n && !force; i++)
+				 errmsg("channel \"%s\" does not exist", purge->channel)));
+	for (uint64 i = 0; i < n && !purge->force; i++)
 	{
 		if (DatumGetBool(nclaim_own_value(rows, i, 3)))
 			raise_retained(rows, i);
@@ -151,7 +141,7 @@ find_retentions(FunctionCallInfo fcinfo, bool force)
 
 /* Commits a batch, and forgets what it needed. */
 static void
-end_batch(Purge *purge)
+end_batch(NClaimPurge *purge)
 {
 	nclaim_commit(purge->fcinfo);
 	MemoryContextReset(purge->scratch);
@@ -160,7 +150,7 @@ end_batch(Purge *purge)
 
 /* Takes a step until it has nothing left to do; false where another purge is at it. */
 static bool
-take_steps(Purge *purge, NClaimRetention *retention, PurgeStep step)
+take_steps(NClaimPurge *purge, NClaimRetention *retention, PurgeStep step)
 {
 	bool		mine;
 	bool		more;
@@ -179,7 +169,7 @@ take_steps(Purge *purge, NClaimRetention *retention, PurgeStep step)
 }
 
 static void
-purge_retention(Purge *purge, NClaimRetention *retention)
+purge_retention(NClaimPurge *purge, NClaimRetention *retention)
 {
 	if (!take_steps(purge, retention, nclaim_purge_kept) ||
 		!take_steps(purge, retention, nclaim_purge_claims) ||
@@ -190,9 +180,9 @@ purge_retention(Purge *purge, NClaimRetention *retention)
 }
 
 static void
-purge_outbox(Purge *purge, TimestampTz cutoff)
+purge_outbox(NClaimPurge *purge)
 {
-	NClaimOutboxPurge outbox = {.cutoff = cutoff};
+	NClaimOutboxPurge outbox = {.cutoff = purge->outbox_cutoff};
 	bool		more;
 
 	do
@@ -203,6 +193,25 @@ purge_outbox(Purge *purge, TimestampTz cutoff)
 		MemoryContextSwitchTo(caller);
 		end_batch(purge);
 	} while (more);
+}
+
+/*
+ * Does what is asked for, and counts it, within a procedure that has begun.
+ * Raises like notify_purge.
+ */
+void
+nclaim_purge(NClaimPurge *purge)
+{
+	List	   *retentions = find_retentions(purge);
+	ListCell   *cell;
+
+	nclaim_commit(purge->fcinfo);
+	purge->scratch = AllocSetContextCreate(CurrentMemoryContext, "notify_claim purge",
+										   ALLOCSET_DEFAULT_SIZES);
+	foreach(cell, retentions)
+		purge_retention(purge, lfirst(cell));
+	if (purge->outbox_cutoff != DT_NOBEGIN)
+		purge_outbox(purge);
 }
 
 /* How many rows a transaction deletes at most.  Raises 22004 and 22023. */
@@ -231,9 +240,9 @@ age_arg(FunctionCallInfo fcinfo, int n, const char *name)
 												   PG_GETARG_DATUM(n)));
 }
 
-/* The procedure's row: claims and messages deleted. */
-static Datum
-count_row(FunctionCallInfo fcinfo, int64 first, int64 second)
+/* A procedure's row of two counts, in the current memory context. */
+Datum
+nclaim_counts(FunctionCallInfo fcinfo, int64 first, int64 second)
 {
 	TupleDesc	desc;
 	Datum		values[2] = {Int64GetDatum(first), Int64GetDatum(second)};
@@ -253,26 +262,20 @@ Datum
 notify_claim_purge(PG_FUNCTION_ARGS)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	Purge		purge = {.fcinfo = fcinfo};
-	TimestampTz outbox_cutoff = age_arg(fcinfo, 4, "outbox_older_than");
-	List	   *retentions;
-	ListCell   *cell;
+	NClaimPurge purge = {.fcinfo = fcinfo};
 	Datum		row;
 
-	(void) nclaim_interval_arg(fcinfo, 0, "older_than");
-	nclaim_require_arg(fcinfo, 3, "force");
+	if (nclaim_interval_arg(fcinfo, 0, "older_than") != NULL)
+		purge.older_than = PG_GETARG_INTERVAL_P(0);
 	purge.batch = batch_arg(fcinfo, 1);
+	purge.channel = nclaim_optional_text_arg(fcinfo, 2);
+	nclaim_require_arg(fcinfo, 3, "force");
+	purge.force = PG_GETARG_BOOL(3);
+	purge.outbox_cutoff = age_arg(fcinfo, 4, "outbox_older_than");
 	nclaim_begin_procedure(fcinfo, "notify_purge");
-	purge.scratch = AllocSetContextCreate(CurrentMemoryContext, "notify_claim purge",
-										  ALLOCSET_DEFAULT_SIZES);
-	retentions = find_retentions(fcinfo, PG_GETARG_BOOL(3));
-	nclaim_commit(fcinfo);
-	foreach(cell, retentions)
-		purge_retention(&purge, lfirst(cell));
-	if (outbox_cutoff != DT_NOBEGIN)
-		purge_outbox(&purge, outbox_cutoff);
+	nclaim_purge(&purge);
 	MemoryContextSwitchTo(caller);
-	row = count_row(fcinfo, purge.claims, purge.messages);
+	row = nclaim_counts(fcinfo, purge.claims, purge.messages);
 	nclaim_end_procedure();
 	return row;
 }

@@ -33,6 +33,26 @@ typedef struct NClaimRetention
 	int64		left;			/* the first claim that is left where it is */
 } NClaimRetention;
 
+/* What one call is to do, and what it has done. */
+typedef struct NClaimPurge
+{
+	FunctionCallInfo fcinfo;
+	Interval   *older_than;		/* NULL: what each channel retains */
+	char	   *channel;		/* NULL: all */
+	bool		force;
+	int			batch;
+	TimestampTz outbox_cutoff;	/* DT_NOBEGIN: no messages */
+	int64		claims;
+	int64		messages;
+	MemoryContext scratch;		/* of a batch */
+} NClaimPurge;
+
+#define NCLAIM_PURGE_BATCH	1000	/* as the default of notify_purge's
+									 * argument */
+
+extern void nclaim_purge(NClaimPurge *purge);
+extern Datum nclaim_counts(FunctionCallInfo fcinfo, int64 first, int64 second);
+
 /* in purge_claims.c */
 
 extern bool nclaim_purge_begin(NClaimRetention *retention);
