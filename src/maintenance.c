@@ -100,6 +100,7 @@ notify_claim_maintenance(PG_FUNCTION_ARGS)
 
 	nclaim_begin_procedure(fcinfo, "notify_maintenance");
 	error = unpark_all(fcinfo, &applied);
+	purge.now = GetCurrentTimestamp();
 	nclaim_purge(&purge);
 	if (error != NULL)
 		ReThrowError(error);

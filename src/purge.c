@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -104,7 +103,7 @@ find_retentions(const NClaimPurge *purge)
 	bool		all = purge->channel == NULL;
 	Datum		always = text_array(list_make2(NCLAIM_DEFAULT_CHANNEL, UNDECLARED));
 	Datum		values[4] = {
-		TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+		TimestampTzGetDatum(purge->now),
 		IntervalPGetDatum(purge->older_than),
 		CStringGetTextDatum(nclaim_preset_find(NULL)->settings[NCLAIM_RETAIN]),
 		all ? (Datum) 0 : CStringGetTextDatum(purge->channel)
@@ -229,14 +228,14 @@ batch_arg(FunctionCallInfo fcinfo, int n)
 	return batch;
 }
 
-/* When that long ago was, seen from when the call began; DT_NOBEGIN for null. */
+/* When that long ago was; DT_NOBEGIN for null. */
 static TimestampTz
-age_arg(FunctionCallInfo fcinfo, int n, const char *name)
+age_arg(FunctionCallInfo fcinfo, int n, const char *name, TimestampTz now)
 {
 	if (nclaim_interval_arg(fcinfo, n, name) == NULL)
 		return DT_NOBEGIN;
 	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
-												   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+												   TimestampTzGetDatum(now),
 												   PG_GETARG_DATUM(n)));
 }
 
@@ -271,7 +270,8 @@ notify_claim_purge(PG_FUNCTION_ARGS)
 	purge.channel = nclaim_optional_text_arg(fcinfo, 2);
 	nclaim_require_arg(fcinfo, 3, "force");
 	purge.force = PG_GETARG_BOOL(3);
-	purge.outbox_cutoff = age_arg(fcinfo, 4, "outbox_older_than");
+	purge.now = GetCurrentTimestamp();
+	purge.outbox_cutoff = age_arg(fcinfo, 4, "outbox_older_than", purge.now);
 	nclaim_begin_procedure(fcinfo, "notify_purge");
 	nclaim_purge(&purge);
 	MemoryContextSwitchTo(caller);

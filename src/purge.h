@@ -37,6 +37,7 @@ typedef struct NClaimRetention
 typedef struct NClaimPurge
 {
 	FunctionCallInfo fcinfo;
+	TimestampTz now;			/* when it was called: ages are as of then */
 	Interval   *older_than;		/* NULL: what each channel retains */
 	char	   *channel;		/* NULL: all */
 	bool		force;
