@@ -174,7 +174,7 @@ COMMENT ON COLUMN @extschema@.notify_claim.biz_key IS 'channel transaction id, a
 COMMENT ON COLUMN @extschema@.notify_claim.order_no IS 'order number in the order table''s own spelling';
 COMMENT ON COLUMN @extschema@.notify_claim.payload_hash IS 'SHA-256 of the first body''s canonical form, lower-case hexadecimal';
 COMMENT ON COLUMN @extschema@.notify_claim.digest_rule IS 'rule in notify_digest_rule that redeliveries are compared under; NULL: the bytes as they are (raw)';
-COMMENT ON COLUMN @extschema@.notify_claim.digest_mode IS 'mode that made the digest; raw under a rule of another mode: the body could not be read so';
+COMMENT ON COLUMN @extschema@.notify_claim.digest_mode IS 'mode that made the digest; raw under a rule of another mode: the body could not be read so; none: the claim was imported, and any content is its';
 COMMENT ON COLUMN @extschema@.notify_claim.claim_state IS 'DONE, or PARKED while it waits to become legal; CLAIMED is never seen committed';
 COMMENT ON COLUMN @extschema@.notify_claim.outcome IS 'APPLIED, SKIPPED, PARKED, or REJECTED (refused when it was released, or a refusal that a person confirmed)';
 COMMENT ON COLUMN @extschema@.notify_claim.result_json IS 'result that the first delivery got and every repeat gets';
@@ -1180,6 +1180,17 @@ LANGUAGE C;
 COMMENT ON PROCEDURE @extschema@.notify_maintenance(bigint, bigint) IS
 'What is to be done regularly: notify_unpark_all(), which also gives up what has been parked for too long, and notify_purge(). Tells how many parked events were applied and how many claims deleted.';
 
+CREATE FUNCTION @extschema@.notify_import(
+	source regclass, txn_column name, order_column name,
+	event_type text DEFAULT NULL, event_column name DEFAULT NULL, time_column name DEFAULT NULL,
+	channel text DEFAULT 'default', dry_run boolean DEFAULT false,
+	OUT read bigint, OUT imported bigint, OUT known bigint, OUT refused bigint, OUT examples text[])
+RETURNS record
+AS 'MODULE_PATHNAME', 'notify_claim_import'
+LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION @extschema@.notify_import(regclass, name, name, text, name, name, text, boolean) IS
+'Takes over what a hand-made table or view says was processed: the channel''s transaction id, the event type (one for all, or a column), the order number, and when. Its repeats are answered SUCCESS from then on, whatever their content. Tells how many rows were read, imported, known already and refused, with examples of these; dry_run writes nothing.';
+
 --
 -- Privileges
 --
@@ -1243,6 +1254,7 @@ REVOKE ALL ON FUNCTION
 	@extschema@.notify_stat_since(),
 	@extschema@.notify_stat_reset(),
 	@extschema@.notify_history(text),
+	@extschema@.notify_import(regclass, name, name, text, name, name, text, boolean),
 	@extschema@.notify_definition_changed(),
 	@extschema@.notify_rule_is_immutable(),
 	@extschema@.notify_grant(name, text)

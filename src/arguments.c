@@ -88,15 +88,21 @@ nclaim_characters(const char *text)
 	return pg_mbstrlen_with_len(text, strlen(text));
 }
 
+/* Is the text empty, or white space alone? */
+bool
+nclaim_is_blank(const char *text)
+{
+	while (scanner_isspace(*text))
+		text	  ++;
+
+	return *text == '\0';
+}
+
 /* Raises 22023 for an empty text and one of white space alone. */
 void
 nclaim_check_not_blank(const char *text, const char *name)
 {
-	const char *c = text;
-
-	while (scanner_isspace(*c))
-		c++;
-	if (*c == '\0')
+	if (nclaim_is_blank(text))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" must not be blank", name)));

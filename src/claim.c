@@ -65,9 +65,8 @@ read_claim(const NClaimNotice *notice, StoredClaim *claim)
 	tuple = SPI_tuptable->vals[0];
 	desc = SPI_tuptable->tupdesc;
 	claim->order_no = SPI_getvalue(tuple, desc, 1);
-	if (!nclaim_mode_find(SPI_getvalue(tuple, desc, 2), &claim->digest.mode))
-		elog(ERROR, "unrecognized digest mode");
-	strlcpy(claim->digest.hex, SPI_getvalue(tuple, desc, 3), sizeof(claim->digest.hex));
+	nclaim_digest_read(SPI_getvalue(tuple, desc, 2), SPI_getvalue(tuple, desc, 3),
+					   &claim->digest);
 	claim->outcome = SPI_getvalue(tuple, desc, 4);
 	value = SPI_getbinval(tuple, desc, 5, &isnull);
 	claim->result = isnull ? NULL : DatumGetJsonbPCopy(value);
@@ -366,9 +365,8 @@ nclaim_claim_read(int64 id, NClaimNotice *notice, char **state)
 	notice->biz_key = nclaim_own_text(rows, 0, 2);
 	notice->event_type = strrchr(notice->biz_key, ':') + 1;
 	notice->order_no = nclaim_own_text(rows, 0, 3);
-	if (!nclaim_mode_find(nclaim_own_text(rows, 0, 5), &notice->digest.mode))
-		elog(ERROR, "unrecognized digest mode");
-	strlcpy(notice->digest.hex, nclaim_own_text(rows, 0, 6), sizeof(notice->digest.hex));
+	nclaim_digest_read(nclaim_own_text(rows, 0, 5), nclaim_own_text(rows, 0, 6),
+					   &notice->digest);
 	notice->claim_outcome = nclaim_own_text(rows, 0, 7);
 	notice->first_seen = DatumGetTimestampTz(SPI_getbinval(rows->vals[0], rows->tupdesc, 8, &isnull));
 	*state = nclaim_own_text(rows, 0, 9);

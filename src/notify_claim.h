@@ -99,6 +99,8 @@ typedef enum NClaimOwnStatement
 	NCLAIM_COUNT_VARIANT,
 	NCLAIM_OVERTAKE_CONFLICT,
 	NCLAIM_OVERTAKE_REFUSAL,
+	NCLAIM_IMPORT_CLAIMS,
+	NCLAIM_COUNT_KNOWN,
 
 	/* in relay_statements.c */
 	NCLAIM_FIND_WORK,
@@ -226,6 +228,7 @@ typedef struct NClaimRule
 /* A body's digest, and the mode that made it. */
 typedef struct NClaimDigest
 {
+	bool		unknown;		/* of a claim that was imported */
 	NClaimMode	mode;
 	char		hex[NCLAIM_DIGEST_LEN + 1];
 } NClaimDigest;
@@ -237,7 +240,14 @@ extern void nclaim_rule_read(int64 id, NClaimRule *rule);
 extern void nclaim_rule_digest(const NClaimRule *rule, const char *bytes,
 							   size_t length, NClaimDigest *digest,
 							   StringInfo canonical);
+extern void nclaim_digest_read(const char *mode, const char *hex,
+							   NClaimDigest *digest);
 extern bool nclaim_digest_same(const NClaimDigest *a, const NClaimDigest *b);
+
+/* digest_mode and payload_hash of a claim whose content is not known. */
+#define NCLAIM_UNKNOWN_MODE "none"
+#define NCLAIM_UNKNOWN_DIGEST \
+	"0000000000000000000000000000000000000000000000000000000000000000"
 
 /* in channel.c */
 
@@ -734,6 +744,7 @@ extern char *nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text,
 extern char *nclaim_interval_arg(FunctionCallInfo fcinfo, int n,
 								 const char *name);
 extern int	nclaim_characters(const char *text);
+extern bool nclaim_is_blank(const char *text);
 extern void nclaim_check_not_blank(const char *text, const char *name);
 extern void nclaim_check_event_type(const char *event_type);
 extern void nclaim_check_order_no(const char *order_no);

@@ -69,9 +69,7 @@ read_notice(Review *review, SPITupleTable *rows)
 	notice->length = VARSIZE(body) - VARHDRSZ;
 	value = SPI_getbinval(rows->vals[0], rows->tupdesc, 10, &isnull);
 	notice->data = isnull ? NULL : DatumGetJsonbPCopy(value);
-	if (!nclaim_mode_find(nclaim_own_text(rows, 0, 7), &notice->digest.mode))
-		elog(ERROR, "unrecognized digest mode");
-	strlcpy(notice->digest.hex, review->payload_hash, sizeof(notice->digest.hex));
+	nclaim_digest_read(nclaim_own_text(rows, 0, 7), review->payload_hash, &notice->digest);
 	notice->rule = &review->rule;
 	notice->allowed = true;
 }

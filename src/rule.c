@@ -142,6 +142,7 @@ nclaim_rule_digest(const NClaimRule *rule, const char *bytes, size_t length,
 	}
 	else
 		digest->mode = NCLAIM_RAW;
+	digest->unknown = false;
 	nclaim_digest(bytes, length, digest->hex);
 	if (canonical != NULL)
 		appendBinaryStringInfo(canonical, bytes, length);
@@ -150,11 +151,26 @@ nclaim_rule_digest(const NClaimRule *rule, const char *bytes, size_t length,
 	MemoryContextDelete(context);
 }
 
-/* Are two digests the same?  Made by different modes they never are. */
+/* Reads a digest as it is stored, with the mode that made it. */
+void
+nclaim_digest_read(const char *mode, const char *hex, NClaimDigest *digest)
+{
+	digest->unknown = strcmp(mode, NCLAIM_UNKNOWN_MODE) == 0;
+	digest->mode = NCLAIM_RAW;
+	if (!digest->unknown && !nclaim_mode_find(mode, &digest->mode))
+		elog(ERROR, "unrecognized digest mode");
+	strlcpy(digest->hex, hex, sizeof(digest->hex));
+}
+
+/*
+ * Are two digests the same?  Made by different modes they never are.  One that
+ * is not known is the same as any.
+ */
 bool
 nclaim_digest_same(const NClaimDigest *a, const NClaimDigest *b)
 {
-	return a->mode == b->mode && nclaim_digest_equal(a->hex, b->hex);
+	return a->unknown || b->unknown ||
+		(a->mode == b->mode && nclaim_digest_equal(a->hex, b->hex));
 }
 
 /*

@@ -252,5 +252,23 @@ const NClaimOwnSql nclaim_own_statements[] = {
 		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
 		" AND r.claim IS NULL AND " IS_KIND("CHECK_REFUSED") " AND " IS_STATE("OPEN"),
 		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
-	}
+	},
+	/* Numbered in the order of the arrays. */
+	[NCLAIM_IMPORT_CLAIMS] = {
+		"INSERT INTO @.notify_claim (channel, biz_key, order_no, payload_hash,"
+		" digest_mode, claim_state, outcome, result_json, created_at)"
+		" SELECT $1, s.biz_key, s.order_no, '" NCLAIM_UNKNOWN_DIGEST "', '" NCLAIM_UNKNOWN_MODE "', 'DONE', 'APPLIED',"
+		" '{\"from\": null, \"status\": null, \"reason\": \"imported\"}', s.created_at"
+		" FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))"
+		" AS s (biz_key, order_no, created_at)"
+		" ON CONFLICT (biz_key, channel) DO NOTHING",
+		4, {VARCHAROID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZARRAYOID}
+	},
+	/* How many of these keys have a claim. */
+	[NCLAIM_COUNT_KNOWN] = {
+		"SELECT pg_catalog.count(*) FROM pg_catalog.unnest($2) AS s (biz_key)"
+		" WHERE " NCLAIM_THERE_IS("@.notify_claim AS c WHERE c.biz_key OPERATOR(pg_catalog.=) s.biz_key"
+								  " AND c.channel OPERATOR(pg_catalog.=) $1"),
+		2, {VARCHAROID, TEXTARRAYOID}
+	},
 };
