@@ -167,7 +167,7 @@ CREATE INDEX notify_claim_parked_idx ON @extschema@.notify_claim (order_no, id)
 CREATE INDEX notify_claim_skipped_idx ON @extschema@.notify_claim (created_at)
 	WHERE outcome::pg_catalog.text OPERATOR(pg_catalog.=) 'SKIPPED'::pg_catalog.text;
 COMMENT ON TABLE @extschema@.notify_claim IS
-'One row per notification that was processed, with the answer that a repeat gets. Written by handle_notify() only; deleting a row makes the next delivery a first one.';
+'One row per notification that was processed, with the answer that a repeat gets. Written by handle_notify() and notify_import() only; deleting a row, as notify_purge() does with old ones, makes the next delivery a first one.';
 COMMENT ON COLUMN @extschema@.notify_claim.id IS 'number of the claim';
 COMMENT ON COLUMN @extschema@.notify_claim.channel IS 'channel that delivered the notification';
 COMMENT ON COLUMN @extschema@.notify_claim.biz_key IS 'channel transaction id, a colon, event type; the last colon splits them';

@@ -326,13 +326,25 @@ result_row(FunctionCallInfo fcinfo, const Import *import)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
+/*
+ * Does with the rows what is to be done, in an SPI connection of its own: what is
+ * allocated goes with that.
+ */
+static void
+import_rows(Import *import, SPITupleTable *rows, Batch *batch)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	read_rows(import, rows, batch);
+	write_batch(import, batch);
+	SPI_finish();
+}
+
 /* Reads the source to its end. */
 static void
 import_all(FunctionCallInfo fcinfo, Import *import)
 {
 	Portal		source = open_source(fcinfo, import->dry_run);
-	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "notify_claim import",
-												  ALLOCSET_DEFAULT_SIZES);
 	Batch	   *batch = palloc(sizeof(Batch));
 	bool		more;
 
@@ -341,17 +353,13 @@ import_all(FunctionCallInfo fcinfo, Import *import)
 		(void) GetTopTransactionId();
 	do
 	{
-		MemoryContext caller = MemoryContextSwitchTo(scratch);
 		SPITupleTable *rows;
 
 		SPI_cursor_fetch(source, true, BATCH);
 		rows = SPI_tuptable;
 		more = SPI_processed == BATCH;
-		read_rows(import, rows, batch);
-		write_batch(import, batch);
+		import_rows(import, rows, batch);
 		SPI_freetuptable(rows);
-		MemoryContextSwitchTo(caller);
-		MemoryContextReset(scratch);
 		CHECK_FOR_INTERRUPTS();
 	} while (more);
 	SPI_cursor_close(source);

@@ -18,7 +18,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 
 #include "purge.h"
 
@@ -138,12 +137,23 @@ find_retentions(const NClaimPurge *purge)
 	return retentions;
 }
 
-/* Commits a batch, and forgets what it needed. */
+/*
+ * Each batch has an SPI connection of its own: what it has allocated goes with
+ * that.
+ */
+static void
+begin_batch(void)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+/* Commits a batch. */
 static void
 end_batch(NClaimPurge *purge)
 {
+	SPI_finish();
 	nclaim_commit(purge->fcinfo);
-	MemoryContextReset(purge->scratch);
 	CHECK_FOR_INTERRUPTS();
 }
 
@@ -157,11 +167,9 @@ take_steps(NClaimPurge *purge, NClaimRetention *retention, PurgeStep step)
 	retention->position = 0;
 	do
 	{
-		MemoryContext caller = MemoryContextSwitchTo(purge->scratch);
-
+		begin_batch();
 		mine = nclaim_purge_begin(retention);
 		more = mine && step(retention, purge->batch, &purge->claims);
-		MemoryContextSwitchTo(caller);
 		end_batch(purge);
 	} while (more);
 	return mine;
@@ -186,10 +194,8 @@ purge_outbox(NClaimPurge *purge)
 
 	do
 	{
-		MemoryContext caller = MemoryContextSwitchTo(purge->scratch);
-
+		begin_batch();
 		more = nclaim_purge_outbox(&outbox, purge->batch, &purge->messages);
-		MemoryContextSwitchTo(caller);
 		end_batch(purge);
 	} while (more);
 }
@@ -205,8 +211,6 @@ nclaim_purge(NClaimPurge *purge)
 	ListCell   *cell;
 
 	nclaim_commit(purge->fcinfo);
-	purge->scratch = AllocSetContextCreate(CurrentMemoryContext, "notify_claim purge",
-										   ALLOCSET_DEFAULT_SIZES);
 	foreach(cell, retentions)
 		purge_retention(purge, lfirst(cell));
 	if (purge->outbox_cutoff != DT_NOBEGIN)

@@ -45,7 +45,6 @@ typedef struct NClaimPurge
 	TimestampTz outbox_cutoff;	/* DT_NOBEGIN: no messages */
 	int64		claims;
 	int64		messages;
-	MemoryContext scratch;		/* of a batch */
 } NClaimPurge;
 
 #define NCLAIM_PURGE_BATCH	1000	/* as the default of notify_purge's

@@ -106,6 +106,31 @@ CALL notify_purge();
 SELECT count(*) FROM notify_claim;
 
 --
+-- Memory stays flat
+--
+CREATE TABLE memory (n int, bytes bigint);
+CREATE FUNCTION look(n int) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	IF n % 5000 = 0 THEN
+		INSERT INTO memory SELECT n, sum(total_bytes) FROM pg_backend_memory_contexts;
+	END IF;
+	RETURN 'L' || n;
+END $$;
+CREATE VIEW looked_at AS SELECT look(n) AS t, 1 AS o FROM generate_series(1, 30000) AS n;
+SELECT imported FROM notify_import('looked_at', 't', 'o', 'push');
+SELECT count(*), max(bytes) - min(bytes) < 500000 AS flat FROM memory;
+DELETE FROM memory;
+CREATE FUNCTION look_each() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO memory SELECT 1, sum(total_bytes) FROM pg_backend_memory_contexts;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER look AFTER DELETE ON notify_claim EXECUTE FUNCTION look_each();
+CALL notify_purge('1 microsecond', batch => 100, force => true);
+DROP TRIGGER look ON notify_claim;
+SELECT count(*) > 300 AS batches, max(bytes) - min(bytes) < 500000 AS flat FROM memory;
+
+--
 -- Read as the caller
 --
 CREATE ROLE regress_notify_import;
@@ -142,8 +167,9 @@ DROP SCHEMA hostile CASCADE;
 DROP TABLE theirs;
 DROP OWNED BY regress_notify_import;
 DROP ROLE regress_notify_import;
-DROP VIEW part;
-DROP TABLE many, bad, biz_order;
+DROP VIEW part, looked_at;
+DROP FUNCTION look, look_each;
+DROP TABLE memory, many, bad, biz_order;
 DROP SCHEMA "Old Shop" CASCADE;
 DROP FUNCTION attempt;
 DROP EXTENSION notify_claim CASCADE;
