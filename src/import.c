@@ -348,9 +348,12 @@ import_all(FunctionCallInfo fcinfo, Import *import)
 	Batch	   *batch = palloc(sizeof(Batch));
 	bool		more;
 
-	/* Before claims draw their numbers: purge_claims.c counts on that. */
 	if (!import->dry_run)
+	{
+		PreventCommandIfReadOnly("notify_import");
+		/* Before claims draw their numbers: purge_claims.c counts on that. */
 		(void) GetTopTransactionId();
+	}
 	do
 	{
 		SPITupleTable *rows;

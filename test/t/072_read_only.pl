@@ -85,6 +85,13 @@ $session = NotifyClaim::Session->new($standby);
 my $pid = $session->pid;
 reads_only($session, 'standby', 'ISOLATION LEVEL READ COMMITTED', 'ISOLATION LEVEL REPEATABLE READ');
 
+is($session->query("CALL $_()"), 'ERROR 25006', "standby: $_ is refused")
+  foreach 'notify_purge', 'notify_maintenance';
+my $import = q{SELECT read FROM notify_import('biz_order', 'order_no', 'order_no', 'push'%s)};
+is($session->query(sprintf($import, '')), 'ERROR 25006', 'standby: an import is refused');
+is( $session->query(sprintf($import, ', dry_run => true')),
+	$primary->safe_psql('postgres', 'SELECT count(*) FROM biz_order'), 'standby: its dry run is not');
+
 # Not known there, and then it is.
 is($session->notify('N7', 'push', '3'), 'ERROR 25006', 'standby: not known yet');
 $primary->safe_psql('postgres', 'SELECT ' . call('N7', 'push', '3'));
