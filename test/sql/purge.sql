@@ -28,7 +28,7 @@ BEGIN
 END $$;
 CREATE VIEW state AS
 SELECT (SELECT string_agg(format('%s/%s', left(channel, 1), split_part(biz_key, ':', 1)), ' ' ORDER BY id) FROM notify_claim) AS claims,
-       (SELECT string_agg(c.biz_key, ' ' ORDER BY k.claim) FROM notify_purge_kept AS k LEFT JOIN notify_claim AS c ON c.id = k.claim) AS kept,
+       (SELECT string_agg(coalesce(c.biz_key, '?'), ' ' ORDER BY k.claim) FROM notify_purge_kept AS k LEFT JOIN notify_claim AS c ON c.id = k.claim) AS kept,
        (SELECT count(*) FROM notify_body) AS bodies, (SELECT count(*) FROM notify_review) AS reviews,
        (SELECT count(*) FROM notify_review_variant) AS variants, (SELECT count(*) FROM notify_decision) AS decisions;
 
@@ -138,6 +138,14 @@ UPDATE notify_review SET last_seen = now() - interval '1 year' WHERE kind = 'PAY
 UPDATE notify_decision SET at = now() - interval '1 year';
 CALL notify_purge();
 TABLE state;
+-- the same where no person decided
+SELECT claim('overtaken', '1 year');
+SELECT outcome FROM handle_notify('overtaken', 'push', '1', 'other'::bytea);
+UPDATE notify_review SET state = 'OVERTAKEN', resolved_at = now(), last_seen = now() - interval '1 year' WHERE biz_key = 'overtaken:push';
+CALL notify_purge();
+UPDATE notify_review SET resolved_at = now() - interval '1 year' WHERE biz_key = 'overtaken:push';
+CALL notify_purge();
+TABLE state;
 -- the refusal has no claim and goes by its own age
 UPDATE notify_review SET resolved_at = now() - interval '1 year';
 CALL notify_purge();
@@ -192,7 +200,7 @@ TABLE state;
 -- Batches, oldest first
 --
 TRUNCATE notify_claim, notify_review, notify_review_variant, notify_decision, notify_body;
-CREATE TABLE deleted (xid xid8 DEFAULT pg_current_xact_id(), id bigint);
+CREATE TABLE deleted (xid xid8 DEFAULT pg_current_xact_id(), id bigint, level text DEFAULT current_setting('transaction_isolation'));
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO deleted (id) VALUES (old.id); RETURN NULL; END $$;
 CREATE TRIGGER note AFTER DELETE ON notify_claim FOR EACH ROW EXECUTE FUNCTION note();
 SELECT count(claim('n' || n, '40 days')) FROM generate_series(1, 25) AS n;
@@ -200,7 +208,10 @@ SELECT count(claim('n' || n, '40 days')) FROM generate_series(1, 25) AS n;
 UPDATE notify_claim SET created_at = now() WHERE biz_key IN ('n3:push', 'n14:push');
 SELECT claim('p', '40 days', 'SHIP', '6');
 SELECT count(claim('m' || n, '1 day')) FROM generate_series(1, 25) AS n;
+SET default_transaction_isolation = 'serializable';
 CALL notify_purge(batch => 10);
+RESET default_transaction_isolation;
+SELECT DISTINCT level FROM deleted;
 SELECT count(*) AS batches, max(n) AS largest, bool_and(first > coalesce(before, 0)) AS ordered
 FROM (SELECT count(*) AS n, min(id) AS first, lag(max(id)) OVER (ORDER BY min(id)) AS before FROM deleted GROUP BY xid) AS b;
 SELECT count(*), min(biz_key), max(biz_key) FROM notify_claim WHERE biz_key LIKE 'n%';
@@ -209,6 +220,13 @@ UPDATE notify_claim SET created_at = now() - interval '40 days' WHERE biz_key LI
 CALL notify_purge(batch => 10);
 SELECT biz_key FROM notify_claim;
 DROP TRIGGER note ON notify_claim;
+-- a batch that is old and another's does not end the walk
+SELECT claim('w1', '9 days', channel => 'week'), count(claim('y' || n, '9 days', channel => 'year')), claim('w2', '9 days', channel => 'week')
+FROM generate_series(1, 5) AS n;
+SELECT claim('w3', '9 days', channel => 'week');
+CALL notify_purge(batch => 2);
+SELECT string_agg(biz_key, ' ' ORDER BY id) FROM notify_claim WHERE channel <> 'default';
+DELETE FROM notify_claim WHERE channel <> 'default';
 
 --
 -- Where it has come to
@@ -233,14 +251,15 @@ CALL purge_up_to('w:push');
 SELECT m.channel, c.biz_key AS first_left FROM notify_purge_mark AS m
 	LEFT JOIN LATERAL (SELECT biz_key FROM notify_claim WHERE id > m.low AND channel = m.channel ORDER BY id LIMIT 1) AS c ON true ORDER BY 1;
 SELECT count(*) FROM notify_purge_mark AS m JOIN notify_claim AS c ON c.channel = m.channel AND c.id <= m.low AND c.id NOT IN (SELECT claim FROM notify_purge_kept);
--- It can be lost: all is looked through again.
-DELETE FROM notify_purge_mark;
-DELETE FROM notify_purge_kept;
-CALL notify_purge();
-TABLE state;
 -- A channel that is declared later begins where those have come that are not declared.
 SELECT notify_channel_add('later', retain => '1 day');
 SELECT claim('l', '2 days', channel => 'later');
+CALL notify_purge();
+SELECT low > 0 AS not_from_the_start FROM notify_purge_mark WHERE channel = 'later';
+TABLE state;
+-- It can be lost: all is looked through again.
+DELETE FROM notify_purge_mark;
+DELETE FROM notify_purge_kept;
 CALL notify_purge();
 TABLE state;
 
