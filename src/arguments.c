@@ -92,10 +92,11 @@ nclaim_characters(const char *text)
 bool
 nclaim_is_blank(const char *text)
 {
-	while (scanner_isspace(*text))
-		text	  ++;
+	const char *c = text;
 
-	return *text == '\0';
+	while (scanner_isspace(*c))
+		c++;
+	return *c == '\0';
 }
 
 /* Raises 22023 for an empty text and one of white space alone. */
