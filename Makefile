@@ -77,6 +77,8 @@ test-examples:
 	@$(top)test/examples/run
 test-monitoring:
 	@exec $(top)test/monitoring/run $${PICTURE:+"$$PICTURE"}
+bench:
+	@exec $(top)test/bench/call/run $${QUICK:+quick}
 bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 bench-digest:
