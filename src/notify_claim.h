@@ -50,11 +50,14 @@ extern void nclaim_retire(void (*release) (void *arg), void *arg);
 typedef struct NClaimPlan
 {
 	SPIPlanPtr	spi;			/* NULL: not prepared */
+	uint64		serial;			/* of the preparation */
 	int			generation;		/* of the generic plan that we had made */
 } NClaimPlan;
 
 extern void nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs,
 								Oid *argtypes);
+extern bool nclaim_plan_is_current(const NClaimPlan *plan);
+extern PlannedStmt *nclaim_plan_statement(const NClaimPlan *plan);
 extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);
 extern void nclaim_plan_free(NClaimPlan *plan);
 extern void nclaim_plan_retire(NClaimPlan *plan);
@@ -131,6 +134,7 @@ typedef enum NClaimOwnStatement
 	NCLAIM_INSERT_VARIANT,
 	NCLAIM_COUNT_VARIANT,
 	NCLAIM_OVERTAKE_CONFLICT,
+	NCLAIM_FIND_OPEN_REFUSAL,
 	NCLAIM_OVERTAKE_REFUSAL,
 } NClaimOwnStatement;
 
@@ -151,11 +155,14 @@ extern const NClaimOwnSql nclaim_own_statements[NCLAIM_OWN_STATEMENTS];
 
 extern void nclaim_extension_init(void);
 extern void nclaim_begin(FunctionCallInfo fcinfo);
+extern bool nclaim_extension_is_known(Oid nspoid);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern Oid	nclaim_extension_channel_table(void);
 extern Oid	nclaim_extension_moved_function(void);
 extern char *nclaim_own_sql(const char *sql);
+extern const NClaimPlan *nclaim_own_plan(NClaimOwnStatement statement);
+extern void nclaim_own_make_plan(NClaimOwnStatement statement);
 extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 								 const char *nulls, Snapshot snapshot);
 extern uint64 nclaim_own_run(const char *sql, int nargs,
@@ -168,6 +175,29 @@ extern Datum nclaim_own_value(SPITupleTable *rows, uint64 row, int column);
 #define NCLAIM_SAME(column, param) \
 	"(" column " OPERATOR(pg_catalog.=) " param \
 	" OR (" column " IS NULL AND " param " IS NULL))"
+
+/* in find.c */
+
+#define NCLAIM_MAX_COLUMNS	8
+
+/* The first row of a statement. */
+typedef struct NClaimRow
+{
+	Datum		values[NCLAIM_MAX_COLUMNS];
+	bool		nulls[NCLAIM_MAX_COLUMNS];
+} NClaimRow;
+
+typedef enum NClaimFound
+{
+	NCLAIM_FOUND_UNKNOWN,		/* the executor has to look for it */
+	NCLAIM_FOUND_NONE,
+	NCLAIM_FOUND_ROW,
+} NClaimFound;
+
+extern NClaimFound nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
+										Snapshot snapshot, NClaimRow *row);
+extern bool nclaim_find(NClaimOwnStatement statement, Datum *values,
+						Snapshot snapshot, NClaimRow *row);
 
 /* in digest.c */
 
@@ -224,6 +254,7 @@ typedef struct NClaimChannel
 #define NCLAIM_DEFAULT_CHANNEL	"default"
 
 extern void nclaim_channel_invalidate(void);
+extern const NClaimChannel *nclaim_channel_cached(const char *name);
 extern const NClaimChannel *nclaim_channel_find(const char *name);
 extern const NClaimChannel *nclaim_channel_known(const char *name);
 extern void nclaim_channel_lock(bool exclusive);
@@ -591,6 +622,7 @@ typedef struct NClaimNotice
 	TimestampTz first_seen;		/* of it */
 	instr_time	start;			/* of the call */
 	bool		allowed;		/* by a person: nothing is checked or compared */
+	bool		probed;			/* there was no claim just now */
 	struct NClaimStatCall *call;	/* in the statistics; NULL: not counted */
 } NClaimNotice;
 
@@ -623,6 +655,8 @@ extern void nclaim_claim_need_body(const NClaimNotice *notice);
 extern void nclaim_claim_read_body(NClaimNotice *notice);
 extern void nclaim_notice_digest(const NClaimNotice *notice, int64 id,
 								 NClaimDigest *digest);
+extern NClaimFound nclaim_claim_repeat(const NClaimNotice *notice,
+									   NClaimAnswer *answer);
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
 								NClaimAnswer *answer);
 extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
@@ -760,6 +794,10 @@ extern void nclaim_trigger_move(Oid from, Oid to);
 /* in parked.c */
 
 extern void nclaim_unpark_machine(const char *name);
+
+/* in handle.c */
+
+extern void nclaim_handle_init(void);
 
 /* in process.c */
 
