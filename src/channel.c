@@ -204,7 +204,7 @@ nclaim_channel_cached(const char *name)
 	Entry	   *entry = NULL;
 
 	AcceptInvalidationMessages();
-	if (channels != NULL && nclaim_characters(name) <= NCLAIM_MAX_CHANNEL)
+	if (channels != NULL && !nclaim_is_longer(name, NCLAIM_MAX_CHANNEL))
 		entry = hash_search(channels, name, HASH_FIND, NULL);
 	return entry != NULL && entry->channel->valid ? entry->channel : NULL;
 }
@@ -215,7 +215,7 @@ nclaim_channel_known(const char *name)
 {
 	const NClaimChannel *channel = nclaim_channel_cached(name);
 
-	if (channel == NULL && nclaim_characters(name) <= NCLAIM_MAX_CHANNEL)
+	if (channel == NULL && !nclaim_is_longer(name, NCLAIM_MAX_CHANNEL))
 		channel = load(name);
 	return channel;
 }

@@ -156,8 +156,7 @@ take_plan(Way *way, const PlannedStmt *statement)
 
 	if (conditions == NIL || statement->commandType != CMD_SELECT ||
 		statement->rowMarks != NIL || statement->subplans != NIL ||
-		table->rtekind != RTE_RELATION || table->relkind != RELKIND_RELATION ||
-		table->tablesample != NULL ||
+		table->rtekind != RTE_RELATION ||
 		((Scan *) statement->planTree)->scanrelid != 1)
 		return false;
 	way->table = table->relid;

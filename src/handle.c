@@ -78,19 +78,21 @@ find_form(FunctionCallInfo fcinfo, bool body_is_text)
 static char *
 make_key(const char *channel_txn_id, const char *event_type)
 {
-	int			length;
+	char	   *key;
 
 	nclaim_check_not_blank(channel_txn_id, "channel_txn_id");
 	nclaim_check_not_blank(event_type, "event_type");
-	length = nclaim_characters(channel_txn_id) + 1 + nclaim_characters(event_type);
-	if (length > NCLAIM_MAX_KEY)
+	key = nclaim_is_longer(channel_txn_id, NCLAIM_MAX_KEY) ||
+		nclaim_is_longer(event_type, NCLAIM_MAX_KEY) ? NULL :
+		psprintf("%s:%s", channel_txn_id, event_type);
+	if (key == NULL || nclaim_is_longer(key, NCLAIM_MAX_KEY))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("notification key of %d characters is longer than %d characters",
-						length, NCLAIM_MAX_KEY),
+						nclaim_characters(channel_txn_id) + 1 + nclaim_characters(event_type), NCLAIM_MAX_KEY),
 				 errdetail("The key is the channel's transaction id, a colon and the event type.")));
 	nclaim_check_event_type(event_type);
-	return psprintf("%s:%s", channel_txn_id, event_type);
+	return key;
 }
 
 /* Reads and checks all arguments but the channel and the length of the body. */

@@ -204,7 +204,6 @@ extern bool nclaim_find(NClaimOwnStatement statement, Datum *values,
 #define NCLAIM_DIGEST_LEN	64
 
 extern void nclaim_digest(const void *bytes, size_t length, char *digest);
-extern bool nclaim_digest_equal(const char *a, const char *b);
 
 /* in rule.c */
 
@@ -708,6 +707,7 @@ typedef struct NClaimMessage
 	const char *to;				/* or NULL */
 } NClaimMessage;
 
+extern pg_uuid_t *nclaim_message_id(void);
 extern void nclaim_outbox_insert(const NClaimNotice *notice,
 								 const NClaimClaim *claim,
 								 const NClaimMessage *message);
@@ -731,6 +731,7 @@ extern char *nclaim_body_arg(FunctionCallInfo fcinfo, int n, bool is_text,
 extern char *nclaim_interval_arg(FunctionCallInfo fcinfo, int n,
 								 const char *name);
 extern int	nclaim_characters(const char *text);
+extern bool nclaim_is_longer(const char *text, int limit);
 extern void nclaim_check_not_blank(const char *text, const char *name);
 extern void nclaim_check_event_type(const char *event_type);
 extern void nclaim_check_order_no(const char *order_no);
