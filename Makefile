@@ -56,6 +56,7 @@ endif
 
 # All of these work in a temporary folder of their own and leave nothing behind.
 #   make demo LOG=file.jsonl SETUP=file.sql   replays your own log (head of test/demo)
+#   make bench QUICK=1                        fewer cells (head of test/bench/call/run)
 #   make bench-memory CALLS=100000            fewer calls (head of test/bench/memory)
 #   make bench-digest ROUNDS=400              more rounds (head of test/bench/digest)
 #   make bench-trigger ROUNDS=200             more rounds (head of test/bench/trigger)
@@ -65,7 +66,7 @@ endif
 #   make fuzz SECONDS=600                     longer (head of test/fuzz/run)
 #   make histories HISTORIES=1000000          more of them (head of test/histories)
 #   make outbox-chaos MESSAGES=1000000        more of them (head of test/outbox_chaos)
-.PHONY: demo test test-matrix test-examples test-monitoring bench-memory bench-digest bench-trigger bench-outbox bench-statistics
+.PHONY: demo test test-matrix test-examples test-monitoring bench bench-memory bench-digest bench-trigger bench-outbox bench-statistics
 .PHONY: fuzz histories outbox-chaos indent indent-check
 demo:
 	@exec $(top)test/demo $${LOG:+"$$LOG"}
@@ -77,6 +78,8 @@ test-examples:
 	@$(top)test/examples/run
 test-monitoring:
 	@exec $(top)test/monitoring/run $${PICTURE:+"$$PICTURE"}
+bench:
+	@exec $(top)test/bench/call/run $${QUICK:+quick}
 bench-memory:
 	@exec $(top)test/bench/memory $${CALLS:+"$$CALLS"}
 bench-digest:

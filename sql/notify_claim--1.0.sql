@@ -375,6 +375,7 @@ CREATE UNIQUE INDEX notify_review_conflict_idx
 CREATE INDEX notify_review_claim_idx ON @extschema@.notify_review (claim);
 CREATE INDEX notify_review_closed_idx ON @extschema@.notify_review (resolved_at)
 	WHERE state::pg_catalog.text OPERATOR(pg_catalog.<>) 'OPEN'::pg_catalog.text;
+CREATE INDEX notify_review_order_no_idx ON @extschema@.notify_review (order_no);
 COMMENT ON TABLE @extschema@.notify_review IS
 'What a person has to decide: other content under a known key (PAYLOAD_CONFLICT), events that a check function refused (CHECK_REFUSED), parked events that were given up (PARKED_EXPIRED). Work through notify_review_open with notify_review_diff() and notify_review_resolve().';
 COMMENT ON COLUMN @extschema@.notify_review.id IS 'number of the review';
@@ -402,6 +403,7 @@ COMMENT ON INDEX @extschema@.notify_review_open_idx IS 'one open review per chan
 COMMENT ON INDEX @extschema@.notify_review_conflict_idx IS 'one review of conflicting content per claim: its decision holds while the claim is kept';
 COMMENT ON INDEX @extschema@.notify_review_claim_idx IS 'finds the reviews about a claim';
 COMMENT ON INDEX @extschema@.notify_review_closed_idx IS 'finds the closed reviews, oldest first';
+COMMENT ON INDEX @extschema@.notify_review_order_no_idx IS 'finds the reviews about an order';
 
 CREATE TABLE @extschema@.notify_review_variant (
 	review bigint NOT NULL,
@@ -411,6 +413,8 @@ CREATE TABLE @extschema@.notify_review_variant (
 	first_seen timestamptz NOT NULL,
 	PRIMARY KEY (review, digest_mode, payload_hash, order_no)
 );
+CREATE INDEX notify_review_variant_order_no_idx ON @extschema@.notify_review_variant (order_no);
+COMMENT ON INDEX @extschema@.notify_review_variant_order_no_idx IS 'finds what came with an order number';
 COMMENT ON TABLE @extschema@.notify_review_variant IS
 'Each distinct content that a review is about, once.';
 COMMENT ON COLUMN @extschema@.notify_review_variant.review IS 'review in notify_review';
@@ -430,6 +434,8 @@ CREATE TABLE @extschema@.notify_decision (
 );
 CREATE INDEX notify_decision_claim_idx ON @extschema@.notify_decision (claim);
 CREATE INDEX notify_decision_review_idx ON @extschema@.notify_decision (review);
+COMMENT ON INDEX @extschema@.notify_decision_claim_idx IS 'finds the decisions about a claim';
+COMMENT ON INDEX @extschema@.notify_decision_review_idx IS 'finds the decisions about a review';
 COMMENT ON TABLE @extschema@.notify_decision IS
 'What people decided about reviews and claims, in their order. Written by notify_review_resolve(), notify_parked_close() and notify_reopen(); a decision is kept as long as the claim or review that it is about.';
 COMMENT ON COLUMN @extschema@.notify_decision.id IS 'number of the decision';
@@ -439,8 +445,6 @@ COMMENT ON COLUMN @extschema@.notify_decision.verb IS 'what was decided: DISMISS
 COMMENT ON COLUMN @extschema@.notify_decision.who IS 'role that decided';
 COMMENT ON COLUMN @extschema@.notify_decision.at IS 'when it was decided';
 COMMENT ON COLUMN @extschema@.notify_decision.note IS 'why it was decided so';
-COMMENT ON INDEX @extschema@.notify_decision_claim_idx IS 'finds the decisions about a claim';
-COMMENT ON INDEX @extschema@.notify_decision_review_idx IS 'finds the decisions about a review';
 
 -- How far retention has come: no index of notify_claim is needed for it.
 CREATE TABLE @extschema@.notify_purge_mark (
@@ -961,8 +965,8 @@ FROM @extschema@.notify_stat_calls() AS s
 ORDER BY 1, 2;
 COMMENT ON VIEW @extschema@.notify_stat IS
 'Calls of handle_notify() by channel and event type. A call counts once, when its transaction commits: under its outcome, or under replayed alone.';
-COMMENT ON COLUMN @extschema@.notify_stat.channel IS 'channel; NULL: calls whose channel is not declared or was not given, and those of any database that found no room (notify_claim.max_stat_entries)';
-COMMENT ON COLUMN @extschema@.notify_stat.event_type IS 'event type; NULL: those that are not declared';
+COMMENT ON COLUMN @extschema@.notify_stat.channel IS 'channel; NULL: calls whose channel is not declared or was not given, and those that found no room (notify_claim.max_stat_entries)';
+COMMENT ON COLUMN @extschema@.notify_stat.event_type IS 'event type; NULL: those that are not declared, or found no room';
 COMMENT ON COLUMN @extschema@.notify_stat.received IS 'calls that were committed; the sum of applied to replayed';
 COMMENT ON COLUMN @extschema@.notify_stat.applied IS 'answered APPLIED';
 COMMENT ON COLUMN @extschema@.notify_stat.skipped IS 'answered SKIPPED';
@@ -1011,7 +1015,7 @@ FROM s
 ORDER BY s.channel, s.minutes;
 COMMENT ON VIEW @extschema@.notify_rate IS
 'Calls of handle_notify() that were committed in the last 1, 5 and 15 minutes, for each channel. All NULL: they are not counted, add notify_claim to shared_preload_libraries and restart the server.';
-COMMENT ON COLUMN @extschema@.notify_rate.channel IS 'channel; NULL: calls of any database that found no room in the statistics (notify_claim.max_stat_entries)';
+COMMENT ON COLUMN @extschema@.notify_rate.channel IS 'channel; NULL: calls that found no room in the statistics (notify_claim.max_stat_entries)';
 COMMENT ON COLUMN @extschema@.notify_rate.minutes IS 'how many minutes back, and up to ten seconds more';
 COMMENT ON COLUMN @extschema@.notify_rate.received IS 'calls';
 COMMENT ON COLUMN @extschema@.notify_rate.replayed IS 'of these, how many were answered with the first answer';
@@ -1023,10 +1027,10 @@ WITH parked AS (
 	SELECT pg_catalog.count(*) AS n,
 		   pg_catalog.min(COALESCE(d.reopened, c.created_at)) AS since
 	FROM @extschema@.notify_claim AS c
-	LEFT JOIN (SELECT e.claim, pg_catalog.max(e.at) AS reopened
-			   FROM @extschema@.notify_decision AS e
-			   WHERE e.verb::pg_catalog.text OPERATOR(pg_catalog.=) 'REOPEN'::pg_catalog.text
-			   GROUP BY e.claim) AS d ON d.claim OPERATOR(pg_catalog.=) c.id
+	LEFT JOIN LATERAL (SELECT pg_catalog.max(e.at) AS reopened
+					   FROM @extschema@.notify_decision AS e
+					   WHERE e.claim OPERATOR(pg_catalog.=) c.id
+					   AND e.verb::pg_catalog.text OPERATOR(pg_catalog.=) 'REOPEN'::pg_catalog.text) AS d ON true
 	WHERE c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'::pg_catalog.text
 ), reviews AS (
 	SELECT pg_catalog.count(*) AS n, pg_catalog.min(r.first_seen) AS since
@@ -1037,20 +1041,25 @@ WITH parked AS (
 	FROM @extschema@.notify_claim AS c
 	WHERE c.outcome::pg_catalog.text OPERATOR(pg_catalog.=) 'SKIPPED'::pg_catalog.text
 	AND c.created_at OPERATOR(pg_catalog.>) (pg_catalog.statement_timestamp() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)
+), heads AS (
+	SELECT d.aggregatetype, d.aggregateid, pg_catalog.min(d.seq) AS seq
+	FROM @extschema@.notify_outbox_dead AS d WHERE d.blocks
+	GROUP BY d.aggregatetype, d.aggregateid
 ), messages AS (
-	SELECT pg_catalog.count(*) AS n, pg_catalog.min(m.created_at) AS since
+	SELECT pg_catalog.count(*) AS n,
+		   pg_catalog.min(m.created_at) FILTER (WHERE h.seq IS NULL OR m.seq OPERATOR(pg_catalog.<) h.seq) AS since
 	FROM @extschema@.notify_outbox AS m
+	LEFT JOIN heads AS h ON h.aggregateid OPERATOR(pg_catalog.=) m.aggregateid
+		AND h.aggregatetype OPERATOR(pg_catalog.=) m.aggregatetype
 ), dead AS (
 	SELECT pg_catalog.count(*) AS n FROM @extschema@.notify_outbox_dead
 ), blocked AS (
 	SELECT pg_catalog.count(*) AS n
-	FROM (SELECT d.aggregatetype, d.aggregateid, pg_catalog.min(d.seq) AS seq
-		  FROM @extschema@.notify_outbox_dead AS d WHERE d.blocks
-		  GROUP BY d.aggregatetype, d.aggregateid) AS o
+	FROM heads AS h
 	WHERE EXISTS (SELECT FROM @extschema@.notify_outbox AS m
-				  WHERE m.aggregateid OPERATOR(pg_catalog.=) o.aggregateid
-				  AND m.aggregatetype OPERATOR(pg_catalog.=) o.aggregatetype
-				  AND m.seq OPERATOR(pg_catalog.>) o.seq)
+				  WHERE m.aggregateid OPERATOR(pg_catalog.=) h.aggregateid
+				  AND m.aggregatetype OPERATOR(pg_catalog.=) h.aggregatetype
+				  AND m.seq OPERATOR(pg_catalog.>) h.seq)
 ), lost AS (
 	SELECT pg_catalog.sum(s.conflict_rolled_back)::pg_catalog.int8 AS n FROM @extschema@.notify_stat AS s
 ), replays AS (
@@ -1078,7 +1087,7 @@ COMMENT ON COLUMN @extschema@.notify_health.review_age IS 'how long the oldest o
 COMMENT ON COLUMN @extschema@.notify_health.conflicts_rolled_back IS 'calls answered CONFLICT or REJECTED whose transaction was rolled back, so that their review is lost; since counted_since';
 COMMENT ON COLUMN @extschema@.notify_health.skipped_last_hour IS 'notifications of the last hour that were skipped';
 COMMENT ON COLUMN @extschema@.notify_health.outbox_depth IS 'messages in the outbox, those in hand included';
-COMMENT ON COLUMN @extschema@.notify_health.outbox_age IS 'age of the oldest of them';
+COMMENT ON COLUMN @extschema@.notify_health.outbox_age IS 'age of the oldest of them, without those that wait behind a dead letter';
 COMMENT ON COLUMN @extschema@.notify_health.dead_letters IS 'messages that were given up, see notify_outbox_dead';
 COMMENT ON COLUMN @extschema@.notify_health.orders_blocked IS 'orders with messages that wait behind a dead letter';
 COMMENT ON COLUMN @extschema@.notify_health.replay_ratio IS 'part of the last five minutes'' calls that was answered with the first answer';
@@ -1102,12 +1111,56 @@ BEGIN ATOMIC
 		WHERE c.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
 	), reviews AS (
 		SELECT r.* FROM @extschema@.notify_review AS r
-		WHERE r.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
-		OR r.claim OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT c.id FROM claims AS c))
-		OR r.id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT v.review FROM @extschema@.notify_review_variant AS v
+		WHERE r.id OPERATOR(pg_catalog.=) ANY (ARRAY(
+			SELECT k.id FROM @extschema@.notify_review AS k WHERE k.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
+			UNION SELECT k.id FROM @extschema@.notify_review AS k
+			WHERE k.claim OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT c.id FROM claims AS c))
+			UNION SELECT v.review FROM @extschema@.notify_review_variant AS v
 			WHERE v.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1))
+	), variants AS (
+		-- Of a review those that are about the order; the first also says how often it came.
+		SELECT v.*, c.order_no AS claimed, pg_catalog.row_number() OVER (PARTITION BY v.review ORDER BY v.first_seen, v.payload_hash) AS n,
+			   r.kind, r.channel, r.biz_key, r.state, r.variants, r.hits, r.last_seen,
+			   CASE WHEN v.payload_hash OPERATOR(pg_catalog.=) r.payload_hash AND v.digest_mode OPERATOR(pg_catalog.=) r.digest_mode
+						 AND v.order_no OPERATOR(pg_catalog.=) r.order_no THEN r.reason END AS reason
+		FROM reviews AS r JOIN @extschema@.notify_review_variant AS v ON v.review OPERATOR(pg_catalog.=) r.id
+		LEFT JOIN @extschema@.notify_claim AS c ON c.id OPERATOR(pg_catalog.=) r.claim
+		WHERE v.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1 OR c.order_no::pg_catalog.text OPERATOR(pg_catalog.=) $1
+	), decisions AS (
+		SELECT d.* FROM @extschema@.notify_decision AS d
+		WHERE d.id OPERATOR(pg_catalog.=) ANY (ARRAY(
+			SELECT k.id FROM @extschema@.notify_decision AS k
+			WHERE k.review OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT r.id FROM reviews AS r))
+			UNION SELECT k.id FROM @extschema@.notify_decision AS k
+			WHERE k.claim OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT c.id FROM claims AS c))))
+	), messages AS (
+		SELECT o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, o.created_at,
+			   CASE WHEN EXISTS (SELECT FROM @extschema@.notify_outbox_leased AS l
+								 WHERE l.partition OPERATOR(pg_catalog.=)
+									(pg_catalog.hashtext(o.aggregateid::pg_catalog.text) OPERATOR(pg_catalog.&) 31)
+								 AND o.seq OPERATOR(pg_catalog.=) ANY (l.seqs)
+								 AND l.leased_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp())
+					THEN 'leased' ELSE 'waiting' END AS state,
+			   (SELECT a.attempts FROM @extschema@.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) o.seq) AS attempts,
+			   (SELECT a.last_error FROM @extschema@.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) o.seq) AS last_error,
+			   NULL::pg_catalog.timestamptz AS dead_at, NULL::pg_catalog.text AS died
+		FROM @extschema@.notify_outbox AS o
+		WHERE o.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=)
+			ANY (ARRAY(SELECT $1 UNION SELECT r.id::pg_catalog.text FROM reviews AS r))
+		AND CASE WHEN o.aggregatetype::pg_catalog.text OPERATOR(pg_catalog.=) 'notify_review'
+			THEN o.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT r.id::pg_catalog.text FROM reviews AS r))
+			ELSE o.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 END
+		UNION ALL
+		SELECT d.id, d.aggregatetype, d.aggregateid, d.type, d.payload, d.created_at, 'dead', d.attempts, d.last_error,
+			   d.dead_at, pg_catalog.lower(d.reason::pg_catalog.text)
+		FROM @extschema@.notify_outbox_dead AS d
+		WHERE d.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=)
+			ANY (ARRAY(SELECT $1 UNION SELECT r.id::pg_catalog.text FROM reviews AS r))
+		AND CASE WHEN d.aggregatetype::pg_catalog.text OPERATOR(pg_catalog.=) 'notify_review'
+			THEN d.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT r.id::pg_catalog.text FROM reviews AS r))
+			ELSE d.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 END
 	), facts (at, kind, id, channel, biz_key, outcome, reason, from_status, to_status,
-			  review_state, parked_state, error, message_id) AS (
+			  review_state, parked_state, attempts, error, message_id, message_state) AS (
 		SELECT c.created_at, 1, c.id, c.channel, c.biz_key, c.outcome,
 			   COALESCE(c.result_json OPERATOR(pg_catalog.->>) 'reason', c.result_json OPERATOR(pg_catalog.->>) 'rejected'),
 			   COALESCE(c.result_json OPERATOR(pg_catalog.->>) 'from', c.result_json OPERATOR(pg_catalog.->>) 'skipped',
@@ -1115,50 +1168,63 @@ BEGIN ATOMIC
 			   c.result_json OPERATOR(pg_catalog.->>) 'status',
 			   NULL,
 			   CASE WHEN c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED' THEN 'waiting' END,
-			   (SELECT b.last_error FROM @extschema@.notify_body AS b WHERE b.claim OPERATOR(pg_catalog.=) c.id),
-			   c.message_id
+			   b.attempts, b.last_error, c.message_id, CASE WHEN c.message_id IS NOT NULL THEN 'gone' END
 		FROM claims AS c
+		LEFT JOIN @extschema@.notify_body AS b ON b.claim OPERATOR(pg_catalog.=) c.id
+			AND c.claim_state::pg_catalog.text OPERATOR(pg_catalog.=) 'PARKED'
 		UNION ALL
-		SELECT v.first_seen, 2, r.id, r.channel, r.biz_key,
-			   CASE r.kind::pg_catalog.text WHEN 'PAYLOAD_CONFLICT' THEN 'CONFLICT' WHEN 'CHECK_REFUSED' THEN 'REJECTED'
+		SELECT v.first_seen, 2, v.review, v.channel, v.biz_key,
+			   CASE v.kind::pg_catalog.text WHEN 'PAYLOAD_CONFLICT' THEN 'CONFLICT' WHEN 'CHECK_REFUSED' THEN 'REJECTED'
 			   ELSE 'EXPIRED' END,
-			   CASE WHEN r.kind::pg_catalog.text OPERATOR(pg_catalog.=) 'PAYLOAD_CONFLICT'
-					THEN (SELECT CASE WHEN c.order_no OPERATOR(pg_catalog.=) v.order_no THEN 'other content under a known key'
-								 ELSE pg_catalog.format('other order number: %s, the first one was %s', v.order_no, c.order_no) END
-						  FROM @extschema@.notify_claim AS c WHERE c.id OPERATOR(pg_catalog.=) r.claim)
-					WHEN v.payload_hash OPERATOR(pg_catalog.=) r.payload_hash THEN r.reason END,
-			   NULL, NULL, pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL
-		FROM reviews AS r JOIN @extschema@.notify_review_variant AS v ON v.review OPERATOR(pg_catalog.=) r.id
+			   NULLIF(pg_catalog.concat_ws('; ',
+				   CASE WHEN v.kind::pg_catalog.text OPERATOR(pg_catalog.<>) 'PAYLOAD_CONFLICT' THEN v.reason
+						WHEN v.claimed OPERATOR(pg_catalog.<>) v.order_no
+						THEN pg_catalog.format('other order number: %s, the first one was %s', v.order_no, v.claimed)
+						ELSE 'other content under a known key' END,
+				   CASE WHEN v.n OPERATOR(pg_catalog.=) 1 AND v.hits OPERATOR(pg_catalog.>) v.variants
+						THEN pg_catalog.format('%s deliveries, the last at %s', v.hits, v.last_seen) END), ''),
+			   NULL, NULL, pg_catalog.lower(v.state::pg_catalog.text), NULL, NULL, NULL, m.id,
+			   CASE WHEN v.n OPERATOR(pg_catalog.=) 1 THEN COALESCE(m.state, 'gone') END
+		FROM variants AS v
+		LEFT JOIN messages AS m ON v.n OPERATOR(pg_catalog.=) 1 AND m.aggregatetype::pg_catalog.text OPERATOR(pg_catalog.=) 'notify_review'
+			AND m.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) v.review::pg_catalog.text
 		UNION ALL
-		SELECT d.at, 3, d.id, COALESCE(r.channel, c.channel), COALESCE(r.biz_key, c.biz_key),
+		SELECT r.resolved_at, 3, r.id, r.channel, r.biz_key, r.state, NULL, NULL, NULL,
+			   pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL, NULL, NULL
+		FROM reviews AS r
+		WHERE r.state::pg_catalog.text OPERATOR(pg_catalog.=) 'OVERTAKEN'
+		UNION ALL
+		SELECT d.at, 4, d.id, COALESCE(r.channel, c.channel), COALESCE(r.biz_key, c.biz_key),
 			   d.verb, pg_catalog.format('%s: %s', d.who, d.note),
-			   NULL, NULL, pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL
-		FROM @extschema@.notify_decision AS d
+			   NULL, NULL, pg_catalog.lower(r.state::pg_catalog.text), NULL, NULL, NULL, NULL, NULL
+		FROM decisions AS d
 		LEFT JOIN reviews AS r ON r.id OPERATOR(pg_catalog.=) d.review
 		LEFT JOIN claims AS c ON c.id OPERATOR(pg_catalog.=) d.claim
-		WHERE r.id IS NOT NULL OR c.id IS NOT NULL
+		UNION ALL
+		-- Messages whose claim is gone, and those that were given up.
+		SELECT m.created_at, 5, 0, m.payload OPERATOR(pg_catalog.->>) 'channel', m.payload OPERATOR(pg_catalog.->>) 'biz_key',
+			   'MESSAGE', m.type, m.payload OPERATOR(pg_catalog.->>) 'from', m.payload OPERATOR(pg_catalog.->>) 'to',
+			   NULL, NULL, NULL, NULL, m.id, m.state
+		FROM messages AS m
+		WHERE m.aggregatetype::pg_catalog.text OPERATOR(pg_catalog.<>) 'notify_review'
+		AND NOT EXISTS (SELECT FROM claims AS c WHERE c.message_id OPERATOR(pg_catalog.=) m.id)
+		UNION ALL
+		SELECT m.dead_at, 6, 0, m.payload OPERATOR(pg_catalog.->>) 'channel', m.payload OPERATOR(pg_catalog.->>) 'biz_key',
+			   'DEAD_LETTER', m.died, NULL, NULL, NULL, NULL, NULL, NULL, m.id, m.state
+		FROM messages AS m
+		WHERE m.dead_at IS NOT NULL
 	)
 	SELECT f.at, f.channel, pg_catalog.regexp_replace(f.biz_key, ':[^:]*$', ''),
 		   pg_catalog.regexp_replace(f.biz_key, '^.*:', ''), f.outcome, f.reason, f.from_status, f.to_status,
-		   f.review_state, f.parked_state, COALESCE(f.error, m.error), f.message_id,
-		   CASE WHEN f.message_id IS NOT NULL THEN COALESCE(m.state, 'gone') END
-	FROM facts AS f
-	LEFT JOIN LATERAL (
-		SELECT CASE WHEN EXISTS (SELECT FROM @extschema@.notify_outbox_leased AS l
-								 WHERE o.seq OPERATOR(pg_catalog.=) ANY (l.seqs)
-								 AND l.leased_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp())
-					THEN 'leased' ELSE 'waiting' END AS state,
-			   (SELECT a.last_error FROM @extschema@.notify_outbox_attempt AS a WHERE a.seq OPERATOR(pg_catalog.=) o.seq) AS error
-		FROM @extschema@.notify_outbox AS o
-		WHERE o.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND o.id OPERATOR(pg_catalog.=) f.message_id
-		UNION ALL
-		SELECT 'dead', d.last_error FROM @extschema@.notify_outbox_dead AS d
-		WHERE d.aggregateid::pg_catalog.text OPERATOR(pg_catalog.=) $1 AND d.id OPERATOR(pg_catalog.=) f.message_id
-	) AS m ON true
+		   f.review_state, f.parked_state,
+		   COALESCE(CASE WHEN f.attempts OPERATOR(pg_catalog.>) 0 THEN pg_catalog.format('attempt %s: %s', f.attempts, f.error) END,
+					CASE WHEN m.attempts OPERATOR(pg_catalog.>) 0 THEN pg_catalog.format('attempt %s: %s', m.attempts, m.last_error) END),
+		   f.message_id, COALESCE(m.state, f.message_state)
+	FROM facts AS f LEFT JOIN messages AS m ON m.id OPERATOR(pg_catalog.=) f.message_id
 	ORDER BY f.at, f.kind, f.id;
 END;
 COMMENT ON FUNCTION @extschema@.notify_history(text) IS
-'Everything on record about an order, one line for each fact, oldest first: notifications with what became of them and of their messages (waiting, leased, dead or gone), conflicts and refusals, and what people decided. Takes the order number in the order table''s own spelling.';
+'Everything on record about an order, one line for each fact, oldest first: notifications with what became of them and of their messages (waiting, leased, dead, or gone: acknowledged or purged), conflicts and refusals, what people decided, and dead letters. Takes the order number in the order table''s own spelling.';
 
 --
 -- Retention

@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/uuid.h"
 
@@ -111,7 +110,7 @@ put_claim(const NClaimNotice *notice, const char *order_no, const char *state,
 	};
 
 	if (message != NULL && message->type != NULL)
-		claim.message_id = DatumGetUUIDP(OidFunctionCall0(F_GEN_RANDOM_UUID));
+		claim.message_id = nclaim_message_id();
 	if (notice->claim != 0 ? !nclaim_claim_close(notice, &claim) :
 		!nclaim_claim_insert(notice, &claim))
 		return false;

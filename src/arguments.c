@@ -88,6 +88,13 @@ nclaim_characters(const char *text)
 	return pg_mbstrlen_with_len(text, strlen(text));
 }
 
+/* Has a text more characters than that?  Mostly its bytes tell. */
+bool
+nclaim_is_longer(const char *text, int limit)
+{
+	return strlen(text) > limit && nclaim_characters(text) > limit;
+}
+
 /* Is the text empty, or white space alone? */
 bool
 nclaim_is_blank(const char *text)
@@ -123,7 +130,7 @@ nclaim_check_event_type(const char *event_type)
 				 errmsg("event type must not contain a colon"),
 				 errdetail("The last colon of a key separates transaction id and event type."),
 				 errhint("Use a dot instead.")));
-	if (nclaim_characters(event_type) > NCLAIM_MAX_KEY - 2)
+	if (nclaim_is_longer(event_type, NCLAIM_MAX_KEY - 2))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("event type is longer than %d characters", NCLAIM_MAX_KEY - 2)));
@@ -134,7 +141,7 @@ void
 nclaim_check_order_no(const char *order_no)
 {
 	nclaim_check_not_blank(order_no, "order_no");
-	if (nclaim_characters(order_no) > NCLAIM_MAX_ORDER_NO)
+	if (nclaim_is_longer(order_no, NCLAIM_MAX_ORDER_NO))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("order number is longer than %d characters", NCLAIM_MAX_ORDER_NO)));

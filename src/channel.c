@@ -194,21 +194,29 @@ nclaim_channel_find(const char *name)
 	return channel;
 }
 
-/* The same; NULL where there is none. */
+/*
+ * The same where it is cached, or else NULL, whether it exists or not.  Needs no
+ * SPI connection; only a call that holds a pin may keep the pointer.
+ */
+const NClaimChannel *
+nclaim_channel_cached(const char *name)
+{
+	Entry	   *entry = NULL;
+
+	AcceptInvalidationMessages();
+	if (channels != NULL && !nclaim_is_longer(name, NCLAIM_MAX_CHANNEL))
+		entry = hash_search(channels, name, HASH_FIND, NULL);
+	return entry != NULL && entry->channel->valid ? entry->channel : NULL;
+}
+
+/* The same as nclaim_channel_find(); NULL where there is none. */
 const NClaimChannel *
 nclaim_channel_known(const char *name)
 {
-	NClaimChannel *channel = NULL;
+	const NClaimChannel *channel = nclaim_channel_cached(name);
 
-	AcceptInvalidationMessages();
-	if (nclaim_characters(name) <= NCLAIM_MAX_CHANNEL)
-	{
-		Entry	   *entry = channels == NULL ? NULL :
-			hash_search(channels, name, HASH_FIND, NULL);
-
-		channel = entry != NULL && entry->channel->valid ? entry->channel :
-			load(name);
-	}
+	if (channel == NULL && !nclaim_is_longer(name, NCLAIM_MAX_CHANNEL))
+		channel = load(name);
 	return channel;
 }
 

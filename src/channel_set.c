@@ -249,7 +249,7 @@ static void
 check_channel_name(const char *name)
 {
 	nclaim_check_not_blank(name, "channel");
-	if (nclaim_characters(name) > NCLAIM_MAX_CHANNEL)
+	if (nclaim_is_longer(name, NCLAIM_MAX_CHANNEL))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("channel name is longer than %d characters",

@@ -4,8 +4,8 @@
  *		The claim: finding it, comparing with it, inserting it.
  *
  * A claim is inserted once; only one that was parked, skipped or refused is ever
- * changed, when it is processed again.  The
- * unique index on (biz_key, channel) decides between two at the same instant.
+ * changed, when it is processed again.  The unique index on (biz_key, channel)
+ * decides between two at the same instant.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,49 +33,30 @@ typedef struct StoredClaim
 	TimestampTz created_at;
 } StoredClaim;
 
+/* Fills in what a row of NCLAIM_FIND_CLAIM says. */
+static void
+take_claim(const NClaimRow *row, StoredClaim *claim)
+{
+	claim->order_no = TextDatumGetCString(row->values[0]);
+	nclaim_digest_read(TextDatumGetCString(row->values[1]),
+					   TextDatumGetCString(row->values[2]), &claim->digest);
+	claim->outcome = TextDatumGetCString(row->values[3]);
+	claim->result = row->nulls[4] ? NULL : DatumGetJsonbP(row->values[4]);
+	claim->created_at = DatumGetTimestampTz(row->values[5]);
+	claim->id = DatumGetInt64(row->values[6]);
+	claim->rule = row->nulls[7] ? 0 : DatumGetInt64(row->values[7]);
+}
+
 /* Looks for the claim of the notice's key, under a new snapshot or the given. */
 static bool
-find_claim(const NClaimNotice *notice, Snapshot snapshot)
+find_claim(const NClaimNotice *notice, Snapshot snapshot, NClaimRow *row)
 {
 	Datum		values[2] = {
 		CStringGetTextDatum(notice->biz_key),
 		CStringGetTextDatum(notice->channel)
 	};
 
-	return nclaim_own_execute(NCLAIM_FIND_CLAIM, values, NULL, snapshot) > 0;
-}
-
-/*
- * Reads the claim of the notice's key under a new snapshot.  Returns false
- * where there is none.
- */
-static bool
-read_claim(const NClaimNotice *notice, StoredClaim *claim)
-{
-	HeapTuple	tuple;
-	TupleDesc	desc;
-	Datum		value;
-	bool		isnull;
-
-	if (!find_claim(notice, InvalidSnapshot))
-	{
-		SPI_freetuptable(SPI_tuptable);
-		return false;
-	}
-	tuple = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	claim->order_no = SPI_getvalue(tuple, desc, 1);
-	nclaim_digest_read(SPI_getvalue(tuple, desc, 2), SPI_getvalue(tuple, desc, 3),
-					   &claim->digest);
-	claim->outcome = SPI_getvalue(tuple, desc, 4);
-	value = SPI_getbinval(tuple, desc, 5, &isnull);
-	claim->result = isnull ? NULL : DatumGetJsonbPCopy(value);
-	claim->created_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 6, &isnull));
-	claim->id = DatumGetInt64(SPI_getbinval(tuple, desc, 7, &isnull));
-	value = SPI_getbinval(tuple, desc, 8, &isnull);
-	claim->rule = isnull ? 0 : DatumGetInt64(value);
-	SPI_freetuptable(SPI_tuptable);
-	return true;
+	return nclaim_find(NCLAIM_FIND_CLAIM, values, snapshot, row);
 }
 
 /* The notice's body as a bytea; one that was not kept is empty. */
@@ -176,6 +157,14 @@ find_conflict(const NClaimNotice *notice, const StoredClaim *claim)
 }
 
 static void
+answer_from(const StoredClaim *claim, NClaimAnswer *answer)
+{
+	answer->seen = true;
+	answer->first_seen = claim->created_at;
+	answer->claim = claim->id;
+}
+
+static void
 answer_replay(const StoredClaim *claim, NClaimAnswer *answer)
 {
 	answer->success = true;
@@ -207,24 +196,52 @@ answer_conflict(const NClaimNotice *notice, const StoredClaim *claim,
 bool
 nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 {
+	NClaimRow	row;
 	StoredClaim claim;
 	int64		review;
 
 	do
 	{
-		if (!read_claim(notice, &claim))
+		if (!find_claim(notice, InvalidSnapshot, &row))
 			return false;
+		take_claim(&row, &claim);
 		review = notice->allowed ? 0 : find_conflict(notice, &claim);
 	} while (review == NCLAIM_NO_CLAIM);
 
-	answer->seen = true;
-	answer->first_seen = claim.created_at;
-	answer->claim = claim.id;
+	answer_from(&claim, answer);
 	if (review == 0)
 		answer_replay(&claim, answer);
 	else
 		answer_conflict(notice, &claim, review, answer);
 	return true;
+}
+
+/*
+ * Answers a repeat of exactly what was claimed, and does nothing else: returns
+ * NCLAIM_FOUND_UNKNOWN where the notice needs another look by
+ * nclaim_claim_answer(), NCLAIM_FOUND_NONE where there is no claim.  Needs no SPI
+ * connection and waits for nothing.
+ */
+NClaimFound
+nclaim_claim_repeat(const NClaimNotice *notice, NClaimAnswer *answer)
+{
+	Datum		values[2] = {
+		CStringGetTextDatum(notice->biz_key),
+		CStringGetTextDatum(notice->channel)
+	};
+	NClaimRow	row;
+	StoredClaim claim;
+	NClaimFound found = nclaim_find_directly(NCLAIM_FIND_CLAIM, values, InvalidSnapshot, &row);
+
+	if (found != NCLAIM_FOUND_ROW)
+		return found;
+	take_claim(&row, &claim);
+	if (strcmp(notice->order_no, claim.order_no) != 0 || notice->rule->id != claim.rule ||
+		!nclaim_digest_same(&claim.digest, &notice->digest))
+		return NCLAIM_FOUND_UNKNOWN;
+	answer_from(&claim, answer);
+	answer_replay(&claim, answer);
+	return NCLAIM_FOUND_ROW;
 }
 
 /*
@@ -234,7 +251,9 @@ nclaim_claim_answer(const NClaimNotice *notice, NClaimAnswer *answer)
 bool
 nclaim_claim_is_invisible(const NClaimNotice *notice)
 {
-	return IsolationUsesXactSnapshot() && find_claim(notice, GetLatestSnapshot());
+	NClaimRow	row;
+
+	return IsolationUsesXactSnapshot() && find_claim(notice, GetLatestSnapshot(), &row);
 }
 
 /* Keeps body and data, for whoever has to compare with them or needs them again. */

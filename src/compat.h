@@ -45,6 +45,8 @@ nclaim_json_lexer(const char *bytes, size_t length)
 
 #ifndef FRONTEND
 
+#include "access/genam.h"
+#include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
@@ -113,6 +115,19 @@ nclaim_search_path_matches(const CachedPlanSource *source)
 #else
 	return source->search_path == NULL ||
 		OverrideSearchPathMatchesCurrent(source->search_path);
+#endif
+}
+
+/* Begins a scan of the index by "nkeys" keys. */
+static inline IndexScanDesc
+nclaim_index_beginscan(Relation table, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(table, index, snapshot, NULL, nkeys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
+	return index_beginscan(table, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(table, index, snapshot, nkeys, 0);
 #endif
 }
 

@@ -112,7 +112,7 @@ static void
 check_machine_name(const char *name)
 {
 	nclaim_check_not_blank(name, "machine");
-	if (nclaim_characters(name) > NCLAIM_MAX_NAME)
+	if (nclaim_is_longer(name, NCLAIM_MAX_NAME))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("machine name is longer than %d characters", NCLAIM_MAX_NAME)));

@@ -204,6 +204,13 @@ nclaim_end_procedure(void)
 	SPI_finish();
 }
 
+/* Are the tables in that schema known, as nclaim_begin() would find them? */
+bool
+nclaim_extension_is_known(Oid nspoid)
+{
+	return own.valid && own.nspoid == nspoid;
+}
+
 /* OID of the extension's schema. */
 Oid
 nclaim_extension_namespace(void)
@@ -283,6 +290,42 @@ own_statement(NClaimOwnStatement statement)
 	return &nclaim_own_statements[statement];
 }
 
+/* Prepares and plans a statement as the current user, if that is still to be done. */
+static SPIPlanPtr
+own_plan(NClaimOwnStatement statement)
+{
+	NClaimPlan *plan = &own.plans[statement];
+
+	if (plan->spi == NULL)
+	{
+		const NClaimOwnSql *own_sql = own_statement(statement);
+		Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
+
+		memcpy(argtypes, own_sql->argtypes, sizeof(argtypes));
+		nclaim_plan_prepare(plan, nclaim_own_sql(own_sql->sql), own_sql->nargs, argtypes);
+	}
+	return nclaim_plan_ready(plan);
+}
+
+/* The plan of one of the extension's statements, made or not. */
+const NClaimPlan *
+nclaim_own_plan(NClaimOwnStatement statement)
+{
+	return &own.plans[statement];
+}
+
+/* Makes that plan, as the tables' owner.  Needs an SPI connection. */
+void
+nclaim_own_make_plan(NClaimOwnStatement statement)
+{
+	Oid			userid;
+	int			sec_context;
+
+	owner_enter(&userid, &sec_context);
+	(void) own_plan(statement);
+	SetUserIdAndSecContext(userid, sec_context);
+}
+
 /*
  * Runs one of the extension's statements as the tables' owner, with a new
  * snapshot of the transaction's, or with the one given.  Returns the number of
@@ -293,22 +336,13 @@ uint64
 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 				   const char *nulls, Snapshot snapshot)
 {
-	NClaimPlan *plan = &own.plans[statement];
 	SPIPlanPtr	spi;
 	Oid			userid;
 	int			sec_context;
 	int			result;
 
 	owner_enter(&userid, &sec_context);
-	if (plan->spi == NULL)
-	{
-		const NClaimOwnSql *own_sql = own_statement(statement);
-		Oid			argtypes[NCLAIM_MAX_OWN_ARGS];
-
-		memcpy(argtypes, own_sql->argtypes, sizeof(argtypes));
-		nclaim_plan_prepare(plan, nclaim_own_sql(own_sql->sql), own_sql->nargs, argtypes);
-	}
-	spi = nclaim_plan_ready(plan);
+	spi = own_plan(statement);
 	result = SPI_execute_snapshot(spi, values, nulls, snapshot, InvalidSnapshot,
 								  false, true, 0);
 	return owner_leave(userid, sec_context, result);

@@ -71,8 +71,7 @@ define_statistics(void)
 							NULL,
 							NULL);
 
-	if (!process_shared_preload_libraries_in_progress)
-		return;
+	/* Without preload it has no effect, but is none that nobody knows. */
 	DefineCustomIntVariable("notify_claim.max_stat_entries",
 							"How many pairs of channel and event type are counted apart, of all databases.",
 							NULL,
@@ -80,7 +79,7 @@ define_statistics(void)
 							500,
 							1,
 							1000000,
-							PGC_POSTMASTER,
+							process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP,
 							0,
 							NULL,
 							NULL,

@@ -12,29 +12,87 @@
 #include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "notify_claim.h"
 
 PG_FUNCTION_INFO_V1(notify_claim_handle_bytea);
 PG_FUNCTION_INFO_V1(notify_claim_handle_text);
 
+/*
+ * What is known of one of both forms: cheap to find out, but not beside a call
+ * that does nothing else.
+ */
+typedef struct Form
+{
+	Oid			function;		/* InvalidOid: nothing is known */
+	Oid			nspoid;
+	TupleDesc	desc;			/* of its row */
+} Form;
+
+static Form forms[2];
+
+/* The function may be another, or in another schema. */
+static void
+function_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	for (int i = 0; i < lengthof(forms); i++)
+		forms[i].function = InvalidOid;
+}
+
+/*
+ * Registers for invalidations; called once, when the library is loaded.
+ */
+void
+nclaim_handle_init(void)
+{
+	CacheRegisterSyscacheCallback(PROCOID, function_changed, (Datum) 0);
+}
+
+static const Form *
+find_form(FunctionCallInfo fcinfo, bool body_is_text)
+{
+	Form	   *form = &forms[body_is_text ? 1 : 0];
+	MemoryContext caller;
+	TupleDesc	desc;
+
+	if (form->function == fcinfo->flinfo->fn_oid)
+		return form;
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	form->nspoid = get_func_namespace(fcinfo->flinfo->fn_oid);
+	if (form->desc != NULL)
+		FreeTupleDesc(form->desc);
+	form->desc = NULL;
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	form->desc = BlessTupleDesc(CreateTupleDescCopy(desc));
+	MemoryContextSwitchTo(caller);
+	form->function = fcinfo->flinfo->fn_oid;
+	return form;
+}
+
 /* The key's parts, checked; too long a part is never copied. */
 static char *
 make_key(const char *channel_txn_id, const char *event_type)
 {
-	int			length;
+	char	   *key;
 
 	nclaim_check_not_blank(channel_txn_id, "channel_txn_id");
 	nclaim_check_not_blank(event_type, "event_type");
-	length = nclaim_characters(channel_txn_id) + 1 + nclaim_characters(event_type);
-	if (length > NCLAIM_MAX_KEY)
+	key = nclaim_is_longer(channel_txn_id, NCLAIM_MAX_KEY) ||
+		nclaim_is_longer(event_type, NCLAIM_MAX_KEY) ? NULL :
+		psprintf("%s:%s", channel_txn_id, event_type);
+	if (key == NULL || nclaim_is_longer(key, NCLAIM_MAX_KEY))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("notification key of %d characters is longer than %d characters",
-						length, NCLAIM_MAX_KEY),
+						nclaim_characters(channel_txn_id) + 1 + nclaim_characters(event_type), NCLAIM_MAX_KEY),
 				 errdetail("The key is the channel's transaction id, a colon and the event type.")));
 	nclaim_check_event_type(event_type);
-	return psprintf("%s:%s", channel_txn_id, event_type);
+	return key;
 }
 
 /* Reads and checks all arguments but the channel and the length of the body. */
@@ -60,30 +118,66 @@ read_notice(FunctionCallInfo fcinfo, bool body_is_text, NClaimNotice *notice)
 	notice->data = PG_ARGISNULL(5) ? NULL : PG_GETARG_JSONB_P(5);
 }
 
-/* Finds the channel, and digests the body as that says. */
+/* Digests the body as the channel says. */
 static void
-digest_notice(NClaimNotice *notice)
+digest_body(NClaimNotice *notice, const NClaimChannel *settings)
 {
-	notice->settings = nclaim_channel_find(notice->channel);
+	notice->settings = settings;
 	nclaim_stat_channel(notice);
-	nclaim_channel_check_body(notice->settings, notice->channel, notice->length);
-	notice->rule = &notice->settings->rule;
+	nclaim_channel_check_body(settings, notice->channel, notice->length);
+	notice->rule = &settings->rule;
 	nclaim_rule_digest(notice->rule, notice->body, notice->length,
 					   &notice->digest, NULL);
 }
 
+/*
+ * Answers a repeat with next to nothing: no SPI connection, no lock timeout, as
+ * nothing is waited for.  That takes what earlier calls of the session have found
+ * out.  Returns false where the notice has to be processed, which can go on from
+ * what is known by now.
+ */
+static bool
+answer_repeat(const Form *form, NClaimNotice *notice, NClaimAnswer *answer)
+{
+	const NClaimChannel *settings = nclaim_channel_cached(notice->channel);
+	NClaimFound found;
+
+	if (settings == NULL || !nclaim_extension_is_known(form->nspoid))
+		return false;
+	digest_body(notice, settings);
+	found = nclaim_claim_repeat(notice, answer);
+	/* What was locked for that may have brought news. */
+	if (!settings->valid)
+		return false;
+	notice->probed = found == NCLAIM_FOUND_NONE;
+	return found == NCLAIM_FOUND_ROW;
+}
+
+/* Processes the notice, with all that takes. */
+static void
+process_notice(NClaimNotice *notice, NClaimAnswer *answer)
+{
+	int			nestlevel;
+	bool		changed = false;
+	const NClaimChannel *settings;
+
+	nclaim_park_enter();
+	nestlevel = nclaim_limit_waits();
+	settings = nclaim_channel_find(notice->channel);
+	if (settings != notice->settings)
+		digest_body(notice, settings);
+	nclaim_process(notice, answer);
+	nclaim_park_drain(notice->start, &changed);
+	AtEOXact_GUC(true, nestlevel);
+}
+
 /* The answer as the function's row, in the current memory context. */
 static Datum
-answer_row(FunctionCallInfo fcinfo, const NClaimChannel *channel,
+answer_row(const Form *form, const NClaimChannel *channel,
 		   const NClaimAnswer *answer)
 {
-	TupleDesc	desc;
 	Datum		values[7];
 	bool		nulls[7] = {0};
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	desc = BlessTupleDesc(desc);
 
 	values[0] = CStringGetTextDatum(answer->success ? "SUCCESS" : "FAIL");
 	values[1] = CStringGetTextDatum(answer->outcome);
@@ -94,7 +188,7 @@ answer_row(FunctionCallInfo fcinfo, const NClaimChannel *channel,
 	values[4] = TimestampTzGetDatum(answer->first_seen);
 	values[5] = Int32GetDatum(answer->success ? channel->ok_status : channel->fail_status);
 	values[6] = CStringGetTextDatum(answer->success ? channel->ok_body : channel->fail_body);
-	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
+	return HeapTupleGetDatum(heap_form_tuple(form->desc, values, nulls));
 }
 
 /*
@@ -105,28 +199,25 @@ static Datum
 handle_notify(FunctionCallInfo fcinfo, bool body_is_text)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext spi;
+	const Form *form = find_form(fcinfo, body_is_text);
 	NClaimStatCall *call = nclaim_stat_begin();
 	NClaimNotice notice;
-	NClaimAnswer answer;
-	int			nestlevel;
-	bool		changed = false;
+	NClaimAnswer answer = {0};
 	Datum		row;
 
 	read_notice(fcinfo, body_is_text, &notice);
 	notice.call = call;
-	nclaim_begin(fcinfo);
-	nclaim_park_enter();
-	nestlevel = nclaim_limit_waits();
-	digest_notice(&notice);
-	nclaim_process(&notice, &answer);
-	nclaim_park_drain(notice.start, &changed);
-	nclaim_stat_end(&notice, &answer);
-	AtEOXact_GUC(true, nestlevel);
+	if (answer_repeat(form, &notice, &answer))
+	{
+		nclaim_stat_end(&notice, &answer);
+		return answer_row(form, notice.settings, &answer);
+	}
 
-	spi = MemoryContextSwitchTo(caller);
-	row = answer_row(fcinfo, notice.settings, &answer);
-	MemoryContextSwitchTo(spi);
+	nclaim_begin(fcinfo);
+	process_notice(&notice, &answer);
+	nclaim_stat_end(&notice, &answer);
+	MemoryContextSwitchTo(caller);
+	row = answer_row(form, notice.settings, &answer);
 	SPI_finish();
 	return row;
 }

@@ -119,17 +119,18 @@ random_number(int below)
 
 /*
  * Finds partitions with something to do, beginning at one and without those whose
- * bit is in "passed".  Returns how many, up to the limit; the rows are SPI's.
+ * bit is in "passed", nor, if only idle ones are wanted, those of which others have
+ * messages in hand.  Returns how many, up to the limit; the rows are SPI's.
  */
 static int
-find_work(const NClaimBatch *batch, int start, uint32 passed, int limit, NClaimLook look)
+find_work(const NClaimBatch *batch, int start, uint32 passed, int limit, bool only_idle)
 {
 	Datum		values[5] = {
 		Int32GetDatum(start),
 		Int64GetDatum((int64) passed),
 		TimestampTzGetDatum(batch->now),
 		Int32GetDatum(limit),
-		BoolGetDatum(look != NCLAIM_LOOK_IDLE)
+		BoolGetDatum(!only_idle)
 	};
 
 	return (int) nclaim_own_execute(NCLAIM_FIND_WORK, values, NULL, InvalidSnapshot);
@@ -140,7 +141,7 @@ find_work(const NClaimBatch *batch, int start, uint32 passed, int limit, NClaimL
  * first of them completes it, so not all are asked for at once.
  */
 static void
-visit_partitions(NClaimBatch *batch, int start, NClaimLook look)
+visit_partitions(NClaimBatch *batch, int start, bool only_idle)
 {
 	uint32		passed = batch->visited;
 	int			limit = 1;
@@ -148,7 +149,7 @@ visit_partitions(NClaimBatch *batch, int start, NClaimLook look)
 
 	while (more && !batch->full && batch->remaining > 0)
 	{
-		int			n = find_work(batch, start, passed, limit, look);
+		int			n = find_work(batch, start, passed, limit, only_idle);
 		SPITupleTable *rows = SPI_tuptable;
 
 		more = n == limit;
@@ -158,7 +159,7 @@ visit_partitions(NClaimBatch *batch, int start, NClaimLook look)
 			int			partition = DatumGetInt32(nclaim_own_value(rows, i, 1));
 
 			passed |= (uint32) 1 << partition;
-			nclaim_visit(batch, partition, look);
+			nclaim_visit(batch, partition, only_idle);
 		}
 		SPI_freetuptable(rows);
 	}
@@ -170,10 +171,10 @@ visit_anywhere(NClaimBatch *batch, int start)
 {
 	SPITupleTable *rows;
 
-	if (find_work(batch, start, 0, 1, NCLAIM_LOOK_ANY) == 0)
+	if (find_work(batch, start, 0, 1, false) == 0)
 		return;
 	rows = SPI_tuptable;
-	nclaim_visit(batch, DatumGetInt32(nclaim_own_value(rows, 0, 1)), NCLAIM_LOOK_ANY);
+	nclaim_visit(batch, DatumGetInt32(nclaim_own_value(rows, 0, 1)), false);
 	SPI_freetuptable(rows);
 }
 
@@ -190,14 +191,14 @@ nclaim_lease(NClaimBatch *batch)
 	uint32		partitions = 0;
 	ListCell   *cell;
 
-	if (last == LAST_EMPTY && find_work(batch, start, 0, 1, NCLAIM_LOOK_LAST) == 0)
+	if (last == LAST_EMPTY && find_work(batch, start, 0, 1, false) == 0)
 		return;
 	if (random_number(ANYWHERE) == 0)
 		visit_anywhere(batch, start);
 	else if (last == LAST_COMPLETE)
-		nclaim_visit(batch, start, NCLAIM_LOOK_IDLE);
-	visit_partitions(batch, start, NCLAIM_LOOK_IDLE);
-	visit_partitions(batch, start, NCLAIM_LOOK_LAST);
+		nclaim_visit(batch, start, true);
+	visit_partitions(batch, start, true);
+	visit_partitions(batch, start, false);
 	last = batch->remaining == 0 ? LAST_COMPLETE :
 		batch->messages == NIL ? LAST_EMPTY : LAST_PART;
 	foreach(cell, batch->shares)

@@ -25,6 +25,7 @@ _PG_init(void)
 {
 	nclaim_guc_init();
 	nclaim_extension_init();
+	nclaim_handle_init();
 	nclaim_machine_init();
 	nclaim_stat_init();
 	if (process_shared_preload_libraries_in_progress)

@@ -50,11 +50,14 @@ extern void nclaim_retire(void (*release) (void *arg), void *arg);
 typedef struct NClaimPlan
 {
 	SPIPlanPtr	spi;			/* NULL: not prepared */
+	uint64		serial;			/* of the preparation */
 	int			generation;		/* of the generic plan that we had made */
 } NClaimPlan;
 
 extern void nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs,
 								Oid *argtypes);
+extern bool nclaim_plan_is_current(const NClaimPlan *plan);
+extern PlannedStmt *nclaim_plan_statement(const NClaimPlan *plan);
 extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);
 extern void nclaim_plan_free(NClaimPlan *plan);
 extern void nclaim_plan_retire(NClaimPlan *plan);
@@ -98,6 +101,7 @@ typedef enum NClaimOwnStatement
 	NCLAIM_INSERT_VARIANT,
 	NCLAIM_COUNT_VARIANT,
 	NCLAIM_OVERTAKE_CONFLICT,
+	NCLAIM_FIND_OPEN_REFUSAL,
 	NCLAIM_OVERTAKE_REFUSAL,
 	NCLAIM_IMPORT_CLAIMS,
 	NCLAIM_COUNT_KNOWN,
@@ -190,11 +194,14 @@ extern void nclaim_begin(FunctionCallInfo fcinfo);
 extern void nclaim_begin_procedure(FunctionCallInfo fcinfo, const char *name);
 extern void nclaim_commit(FunctionCallInfo fcinfo);
 extern void nclaim_end_procedure(void);
+extern bool nclaim_extension_is_known(Oid nspoid);
 extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern Oid	nclaim_extension_channel_table(void);
 extern Oid	nclaim_extension_moved_function(void);
 extern char *nclaim_own_sql(const char *sql);
+extern const NClaimPlan *nclaim_own_plan(NClaimOwnStatement statement);
+extern void nclaim_own_make_plan(NClaimOwnStatement statement);
 extern uint64 nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 								 const char *nulls, Snapshot snapshot);
 extern uint64 nclaim_own_run(const char *sql, int nargs,
@@ -208,12 +215,34 @@ extern Datum nclaim_own_value(SPITupleTable *rows, uint64 row, int column);
 	"(" column " OPERATOR(pg_catalog.=) " param \
 	" OR (" column " IS NULL AND " param " IS NULL))"
 
+/* in find.c */
+
+#define NCLAIM_MAX_COLUMNS	8
+
+/* The first row of a statement. */
+typedef struct NClaimRow
+{
+	Datum		values[NCLAIM_MAX_COLUMNS];
+	bool		nulls[NCLAIM_MAX_COLUMNS];
+} NClaimRow;
+
+typedef enum NClaimFound
+{
+	NCLAIM_FOUND_UNKNOWN,		/* the executor has to look for it */
+	NCLAIM_FOUND_NONE,
+	NCLAIM_FOUND_ROW,
+} NClaimFound;
+
+extern NClaimFound nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
+										Snapshot snapshot, NClaimRow *row);
+extern bool nclaim_find(NClaimOwnStatement statement, Datum *values,
+						Snapshot snapshot, NClaimRow *row);
+
 /* in digest.c */
 
 #define NCLAIM_DIGEST_LEN	64
 
 extern void nclaim_digest(const void *bytes, size_t length, char *digest);
-extern bool nclaim_digest_equal(const char *a, const char *b);
 
 /* in rule.c */
 
@@ -271,6 +300,7 @@ typedef struct NClaimChannel
 #define NCLAIM_DEFAULT_CHANNEL	"default"
 
 extern void nclaim_channel_invalidate(void);
+extern const NClaimChannel *nclaim_channel_cached(const char *name);
 extern const NClaimChannel *nclaim_channel_find(const char *name);
 extern const NClaimChannel *nclaim_channel_known(const char *name);
 extern void nclaim_channel_lock(bool exclusive);
@@ -638,6 +668,7 @@ typedef struct NClaimNotice
 	TimestampTz first_seen;		/* of it */
 	instr_time	start;			/* of the call */
 	bool		allowed;		/* by a person: nothing is checked or compared */
+	bool		probed;			/* there was no claim just now */
 	struct NClaimStatCall *call;	/* in the statistics; NULL: not counted */
 } NClaimNotice;
 
@@ -670,6 +701,8 @@ extern void nclaim_claim_need_body(const NClaimNotice *notice);
 extern void nclaim_claim_read_body(NClaimNotice *notice);
 extern void nclaim_notice_digest(const NClaimNotice *notice, int64 id,
 								 NClaimDigest *digest);
+extern NClaimFound nclaim_claim_repeat(const NClaimNotice *notice,
+									   NClaimAnswer *answer);
 extern bool nclaim_claim_answer(const NClaimNotice *notice,
 								NClaimAnswer *answer);
 extern bool nclaim_claim_is_invisible(const NClaimNotice *notice);
@@ -721,6 +754,7 @@ typedef struct NClaimMessage
 	const char *to;				/* or NULL */
 } NClaimMessage;
 
+extern pg_uuid_t *nclaim_message_id(void);
 extern void nclaim_outbox_insert(const NClaimNotice *notice,
 								 const NClaimClaim *claim,
 								 const NClaimMessage *message);
@@ -745,6 +779,7 @@ extern char *nclaim_interval_arg(FunctionCallInfo fcinfo, int n,
 								 const char *name);
 extern int	nclaim_characters(const char *text);
 extern bool nclaim_is_blank(const char *text);
+extern bool nclaim_is_longer(const char *text, int limit);
 extern void nclaim_check_not_blank(const char *text, const char *name);
 extern void nclaim_check_event_type(const char *event_type);
 extern void nclaim_check_order_no(const char *order_no);
@@ -810,6 +845,10 @@ extern void nclaim_trigger_move(Oid from, Oid to);
 extern void nclaim_unpark_machine(const char *name);
 extern int64 nclaim_unpark_orders(FunctionCallInfo fcinfo, int max_orders,
 								  bool *more);
+
+/* in handle.c */
+
+extern void nclaim_handle_init(void);
 
 /* in process.c */
 

@@ -9,7 +9,6 @@
 
 #include "access/xact.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -21,6 +20,30 @@
 
 /* aggregatetype of an alarm */
 #define REVIEW			"notify_review"
+
+/*
+ * Makes a random uuid (RFC 9562, version 4) for a message, in the current memory
+ * context.  Random bytes are drawn for several at once: that costs hardly more than
+ * for one.
+ */
+pg_uuid_t *
+nclaim_message_id(void)
+{
+	static pg_uuid_t drawn[16];
+	static int	left = 0;
+	pg_uuid_t  *id = palloc(sizeof(pg_uuid_t));
+
+	if (left == 0)
+	{
+		if (!pg_strong_random(drawn, sizeof(drawn)))
+			elog(ERROR, "could not generate random values");
+		left = lengthof(drawn);
+	}
+	*id = drawn[--left];
+	id->data[6] = (id->data[6] & 0x0f) | 0x40;
+	id->data[8] = (id->data[8] & 0x3f) | 0x80;
+	return id;
+}
 
 static Jsonb *
 make_payload(const NClaimNotice *notice, const NClaimClaim *claim,
@@ -90,7 +113,7 @@ nclaim_outbox_alarm(const NClaimNotice *notice, const char *kind, int64 review,
 	nclaim_json_text(&json, "order_no", order_no);
 	nclaim_json_text(&json, "first_hash", first_hash);
 	nclaim_json_text(&json, "payload_hash", payload_hash);
-	insert_message(OidFunctionCall0(F_GEN_RANDOM_UUID), REVIEW,
+	insert_message(UUIDPGetDatum(nclaim_message_id()), REVIEW,
 				   psprintf(INT64_FORMAT, review), kind,
 				   nclaim_json_close(&json), GetCurrentTimestamp());
 }

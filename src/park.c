@@ -277,14 +277,21 @@ try_claim(int64 id, NClaimMachine *machine, bool closes, instr_time start)
 	return FAILED;
 }
 
-/* The numbers of what is parked for the order under the snapshot, the longest first. */
+/*
+ * The numbers of what is parked for the order under the snapshot, the longest first;
+ * mostly there is nothing.
+ */
 static int64 *
 read_parked(const char *order_no, Snapshot snapshot, uint64 *count)
 {
 	Datum		value = CStringGetTextDatum(order_no);
+	NClaimRow	first;
 	int64	   *ids;
 	bool		isnull;
 
+	*count = 0;
+	if (!nclaim_find(NCLAIM_FIND_PARKED, &value, snapshot, &first))
+		return NULL;
 	*count = nclaim_own_execute(NCLAIM_FIND_PARKED, &value, NULL, snapshot);
 	ids = palloc(*count * sizeof(int64) + 1);
 	for (uint64 i = 0; i < *count; i++)

@@ -60,12 +60,30 @@ plan_is_valid(const CachedPlanSource *source)
 }
 
 /*
+ * Is the plan made, and would plancache.c use it as it is?
+ */
+bool
+nclaim_plan_is_current(const NClaimPlan *plan)
+{
+	return plan->spi != NULL && plan_is_valid(plan_source(plan)) &&
+		plan_source(plan)->gplan->generation == plan->generation;
+}
+
+/* The plan itself; it is current. */
+PlannedStmt *
+nclaim_plan_statement(const NClaimPlan *plan)
+{
+	return linitial_node(PlannedStmt, plan_source(plan)->gplan->stmt_list);
+}
+
+/*
  * Prepares a statement of the current user.  The plan is kept until
  * nclaim_plan_free() or nclaim_plan_retire().  Needs an SPI connection.
  */
 void
 nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs, Oid *argtypes)
 {
+	static uint64 serial = 0;
 	SPIPlanPtr	spi = SPI_prepare_cursor(sql, nargs, argtypes,
 										 CURSOR_OPT_GENERIC_PLAN);
 
@@ -74,6 +92,7 @@ nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs, Oid *argtypes)
 			 SPI_result_code_string(SPI_result));
 	if (SPI_keepplan(spi) != 0)
 		elog(ERROR, "could not keep the plan of \"%s\"", sql);
+	plan->serial = ++serial;
 	plan->generation = 0;
 	plan->spi = spi;
 }

@@ -144,20 +144,23 @@ nclaim_limit_waits(void)
 /*
  * Processes a notice whose arguments were checked, and fills *answer, whose
  * texts and result live in the current memory context.  A notice that is about a
- * claim is processed again.  Needs an SPI connection.
+ * claim is processed again, one that was probed is not probed first.  Needs an SPI
+ * connection.
  */
 void
 nclaim_process(const NClaimNotice *notice, NClaimAnswer *answer)
 {
 	long		sleep_us = 0;
 	int			lost = 0;
+	bool		probed = notice->probed;
 
 	memset(answer, 0, sizeof(*answer));
-	while (notice->claim != 0 || !nclaim_claim_answer(notice, answer))
+	while (notice->claim != 0 || probed || !nclaim_claim_answer(notice, answer))
 	{
 		NClaimEvent *event = nclaim_event_ready(notice->event_type);
 		NClaimProgress progress;
 
+		probed = false;
 		if (event != NULL)
 			nclaim_stat_event(notice);
 		if (event == NULL)

@@ -75,7 +75,7 @@ consumer_arg(FunctionCallInfo fcinfo)
 	char	   *consumer = nclaim_text_arg(fcinfo, 0, "consumer");
 
 	nclaim_check_not_blank(consumer, "consumer");
-	if (nclaim_characters(consumer) > MAX_CONSUMER)
+	if (nclaim_is_longer(consumer, MAX_CONSUMER))
 		ereport(ERROR,
 				(errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION),
 				 errmsg("consumer is longer than %d characters", MAX_CONSUMER)));

@@ -51,14 +51,6 @@ extern uint32 nclaim_token_partitions(const pg_uuid_t *token);
 
 /* in visit.c */
 
-/* How a partition is looked through. */
-typedef enum NClaimLook
-{
-	NCLAIM_LOOK_IDLE,			/* not if others have messages in hand */
-	NCLAIM_LOOK_ANY,			/* whoever has messages in hand */
-	NCLAIM_LOOK_LAST,			/* so too, and there is nothing else to do */
-} NClaimLook;
-
 /* A row of notify_outbox_leased. */
 typedef struct NClaimSlot
 {
@@ -95,7 +87,7 @@ typedef struct NClaimBatch
 
 extern void nclaim_batch_add(NClaimBatch *batch, SPITupleTable *rows,
 							 uint64 row, NClaimSeqs *seqs);
-extern void nclaim_visit(NClaimBatch *batch, int partition, NClaimLook look);
+extern void nclaim_visit(NClaimBatch *batch, int partition, bool only_idle);
 
 /* in lease.c */
 

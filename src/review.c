@@ -24,6 +24,9 @@
 #include "compat.h"
 #include "notify_claim.h"
 
+/* kind of a review */
+#define REFUSED		"CHECK_REFUSED"
+
 /* A row that is found, then lost: decided or deleted, over and over. */
 #define MAX_LOST_RACES	10
 
@@ -334,7 +337,7 @@ nclaim_review_refuse(const NClaimNotice *notice, const char *order_no,
 	NClaimDigest digest;
 	Delivery	delivery = {
 		.notice = notice,
-		.kind = "CHECK_REFUSED",
+		.kind = REFUSED,
 		.claim = notice->claim,
 		.rule = notice->rule->id,
 		.digest = &digest,
@@ -378,8 +381,12 @@ nclaim_review_overtaken(const NClaimNotice *notice)
 	Datum		values[3] = {
 		CStringGetTextDatum(notice->biz_key),
 		CStringGetTextDatum(notice->channel),
-		TimestampTzGetDatum(GetCurrentTimestamp())
+		CStringGetTextDatum(REFUSED)
 	};
+	NClaimRow	row;
 
+	if (!nclaim_find(NCLAIM_FIND_OPEN_REFUSAL, values, GetLatestSnapshot(), &row))
+		return;
+	values[2] = TimestampTzGetDatum(GetCurrentTimestamp());
 	nclaim_own_execute(NCLAIM_OVERTAKE_REFUSAL, values, NULL, GetLatestSnapshot());
 }

@@ -125,28 +125,33 @@ void
 nclaim_rule_digest(const NClaimRule *rule, const char *bytes, size_t length,
 				   NClaimDigest *digest, StringInfo canonical)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "notify_claim canonical form",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(context);
+	MemoryContext context;
+	MemoryContext caller;
 	StringInfoData form;
 
-	digest->mode = rule->mode;
-	if (rule->mode != NCLAIM_RAW)
-		initStringInfo(&form);
-	if (rule->mode != NCLAIM_RAW &&
-		nclaim_canonical(rule->mode, rule->ignore, bytes, length, &form))
+	digest->unknown = false;
+	digest->mode = NCLAIM_RAW;
+	if (rule->mode == NCLAIM_RAW)
 	{
+		nclaim_digest(bytes, length, digest->hex);
+		if (canonical != NULL)
+			appendBinaryStringInfo(canonical, bytes, length);
+		return;
+	}
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "notify_claim canonical form",
+									ALLOCSET_DEFAULT_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	initStringInfo(&form);
+	if (nclaim_canonical(rule->mode, rule->ignore, bytes, length, &form))
+	{
+		digest->mode = rule->mode;
 		bytes = form.data;
 		length = form.len;
 	}
-	else
-		digest->mode = NCLAIM_RAW;
-	digest->unknown = false;
 	nclaim_digest(bytes, length, digest->hex);
 	if (canonical != NULL)
 		appendBinaryStringInfo(canonical, bytes, length);
-
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
@@ -170,7 +175,7 @@ bool
 nclaim_digest_same(const NClaimDigest *a, const NClaimDigest *b)
 {
 	return a->unknown || b->unknown ||
-		(a->mode == b->mode && nclaim_digest_equal(a->hex, b->hex));
+		(a->mode == b->mode && strcmp(a->hex, b->hex) == 0);
 }
 
 /*

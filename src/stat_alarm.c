@@ -58,16 +58,19 @@ nclaim_stat_alarm(NClaimStatEntry *channel)
 	NClaimStatEntry *entry;
 	uint64		received = 0;
 	uint64		replayed = 0;
+	uint32		tick;
 	int			position = 0;
 
-	if (channel->channel[0] == '\0' || !is_time(&channel->checked, CHECK_SECONDS))
+	if (channel->channel[0] == '\0' || nclaim_replay_alarm_ratio >= 1 ||
+		!is_time(&channel->checked, CHECK_SECONDS))
 		return;
+	tick = nclaim_stat_tick_of(GetCurrentTimestamp());
 	while ((entry = nclaim_stat_next(&position)) != NULL)
 	{
 		if (strcmp(entry->channel, channel->channel) != 0)
 			continue;
-		received += nclaim_stat_rate(entry, NCLAIM_RATE_RECEIVED, ALARM_MINUTES);
-		replayed += nclaim_stat_rate(entry, NCLAIM_RATE_REPLAYED, ALARM_MINUTES);
+		replayed += nclaim_stat_rate(entry, NCLAIM_RATE_REPLAYED, ALARM_MINUTES, tick);
+		received += nclaim_stat_rate(entry, NCLAIM_RATE_RECEIVED, ALARM_MINUTES, tick);
 	}
 	if (received > 0 && received >= nclaim_replay_alarm_count &&
 		replayed > nclaim_replay_alarm_ratio * received &&

@@ -128,7 +128,8 @@ answer_stat(const NClaimAnswer *answer)
 		return NCLAIM_STAT_REPLAYED;
 	while (i < NCLAIM_STAT_REPLAYED && strcmp(answers[i], answer->outcome) != 0)
 		i++;
-	Assert(i < NCLAIM_STAT_REPLAYED);
+	if (i == NCLAIM_STAT_REPLAYED)
+		elog(ERROR, "unrecognized outcome \"%s\"", answer->outcome);
 	return i;
 }
 

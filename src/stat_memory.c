@@ -5,61 +5,66 @@
  *		channel and an event type of a database.
  *
  * It is there where the library is in shared_preload_libraries.  Entries are
- * found by probing on from the hash of their key.  One is written once, under the
- * lock, and "ready" is set last; who sees it ready reads its key without a lock.
- * Counters are atomics that anybody adds to.  Entries are never removed, so a
- * backend may keep pointers to them; a reset sets counters to zero.  What finds
- * no room is counted in the entry "rest", of all databases.
+ * found by probing on from the hash of their key in an array of such hashes, which
+ * is small enough to be read to its end where all places are taken.  A key is
+ * written once, under the lock, and its hash last; who sees the hash reads the key
+ * without a lock.  Counters are atomics that anybody adds to.  Entries are never
+ * removed, so a backend may keep pointers to them; a reset sets counters to zero.
  *
- * A clean shutdown writes the memory to a file, which the next start reads and
- * removes; after a crash there is none, and all begins at zero.
+ * What finds no room is counted in the channel's entry for undeclared event types,
+ * or if there is none in the database's for undeclared channels.  That one finds
+ * room among the first places, or else is the entry "rest", of all databases.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "common/hashfn.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "stats.h"
 
-#define STAT_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/notify_claim.stat"
-#define STAT_MAGIC		0x6e630001
+/* How many databases have an entry of their own for undeclared channels. */
+#define DATABASES		64
 
 typedef struct StatMemory
 {
 	LWLock	   *lock;			/* of who adds an entry */
 	pg_atomic_uint64 since;		/* when counting began */
 	NClaimStatEntry rest;		/* what found no room */
-	NClaimStatEntry entries[FLEXIBLE_ARRAY_MEMBER]; /* nclaim_max_stat_entries */
+	NClaimStatEntry entries[FLEXIBLE_ARRAY_MEMBER]; /* places() of them */
 } StatMemory;
 
-/* What the file begins with; the entry for the rest follows, then the others. */
-typedef struct StatFile
-{
-	uint32		magic;
-	uint32		entry_size;
-	uint32		entries;
-	uint64		since;
-} StatFile;
-
 static StatMemory *memory = NULL;
+
+/* Behind the entries: the hash of each one's key; 0: the place is free. */
+static pg_atomic_uint32 *hashes = NULL;
+
 static shmem_request_hook_type next_request_hook = NULL;
 static shmem_startup_hook_type next_startup_hook = NULL;
+
+static int
+places(void)
+{
+	return DATABASES + nclaim_max_stat_entries;
+}
+
+static Size
+hashes_offset(void)
+{
+	return MAXALIGN(add_size(offsetof(StatMemory, entries),
+							 mul_size(places(), sizeof(NClaimStatEntry))));
+}
 
 static Size
 memory_size(void)
 {
-	return add_size(offsetof(StatMemory, entries),
-					mul_size(nclaim_max_stat_entries, sizeof(NClaimStatEntry)));
+	return add_size(hashes_offset(), mul_size(places(), sizeof(pg_atomic_uint32)));
 }
 
 static void
@@ -76,7 +81,6 @@ static void
 init_entry(NClaimStatEntry *entry)
 {
 	memset(entry, 0, sizeof(*entry));
-	pg_atomic_init_u32(&entry->ready, 0);
 	for (int i = 0; i < NCLAIM_STATS; i++)
 		pg_atomic_init_u64(&entry->values[i], 0);
 	for (int i = 0; i < lengthof(entry->ticks); i++)
@@ -93,113 +97,151 @@ zero_entry(NClaimStatEntry *entry)
 		pg_atomic_write_u64(&entry->values[i], 0);
 	for (int i = 0; i < lengthof(entry->ticks); i++)
 		pg_atomic_write_u64(&entry->ticks[i], 0);
+	pg_atomic_write_u64(&entry->checked, 0);
+	pg_atomic_write_u64(&entry->warned, 0);
 }
 
-/* Begins to count, from nothing. */
-static void
-init_memory(void)
+/* Begins to count, from nothing, while nobody else does. */
+void
+nclaim_stat_init_memory(void)
 {
 	pg_atomic_init_u64(&memory->since, (uint64) GetCurrentTimestamp());
 	init_entry(&memory->rest);
-	for (int i = 0; i < nclaim_max_stat_entries; i++)
-		init_entry(&memory->entries[i]);
-}
-
-/* Was nothing counted in the entry since it was last set to zero? */
-static bool
-is_zero(NClaimStatEntry *entry)
-{
-	for (int i = 0; i < NCLAIM_STATS; i++)
+	for (int i = 0; i < places(); i++)
 	{
-		if (pg_atomic_read_u64(&entry->values[i]) != 0)
-			return false;
+		init_entry(&memory->entries[i]);
+		pg_atomic_init_u32(&hashes[i], 0);
 	}
-	return true;
 }
 
 static bool
-is_ready(NClaimStatEntry *entry)
+is_free(int place)
 {
-	if (pg_atomic_read_u32(&entry->ready) == 0)
-		return false;
+	if (pg_atomic_read_u32(&hashes[place]) == 0)
+		return true;
 	pg_read_barrier();
-	return true;
+	return false;
+}
+
+static bool
+is_of(const NClaimStatEntry *entry, Oid database, const char *channel,
+	  const char *event_type)
+{
+	return entry->database == database && strcmp(entry->channel, channel) == 0 &&
+		strcmp(entry->event_type, event_type) == 0;
+}
+
+static uint32
+hash_key(Oid database, const char *channel, const char *event_type)
+{
+	uint32		hash = hash_combine(murmurhash32(database),
+									hash_combine(string_hash(channel, strlen(channel) + 1),
+												 string_hash(event_type, strlen(event_type) + 1)));
+
+	return hash == 0 ? 1 : hash;
 }
 
 /*
- * The entry of the key, or the place for it, or NULL where there is none.  The
- * places that an entry may have are filled one after the other.
+ * The place of the key, or a free one for it, or -1 where there is none.  The
+ * places that a key may have are filled one after the other.
  */
-static NClaimStatEntry *
+static int
 find_place(Oid database, const char *channel, const char *event_type)
 {
-	uint32		start = hash_combine(murmurhash32(database),
-									 hash_combine(string_hash(channel, strlen(channel) + 1),
-												  string_hash(event_type, strlen(event_type) + 1)));
+	uint32		hash = hash_key(database, channel, event_type);
+	bool		of_database = channel[0] == '\0' && event_type[0] == '\0';
+	int			first = of_database ? 0 : DATABASES;
+	int			n = of_database ? DATABASES : nclaim_max_stat_entries;
 
-	for (int i = 0; i < nclaim_max_stat_entries; i++)
+	for (int i = 0; i < n; i++)
 	{
-		NClaimStatEntry *entry = &memory->entries[(start + (uint64) i) % nclaim_max_stat_entries];
+		int			place = first + (int) ((hash + (uint64) i) % n);
+		uint32		found = pg_atomic_read_u32(&hashes[place]);
 
-		if (!is_ready(entry) ||
-			(entry->database == database && strcmp(entry->channel, channel) == 0 &&
-			 strcmp(entry->event_type, event_type) == 0))
-			return entry;
+		if (found == 0)
+			return place;
+		pg_read_barrier();
+		if (found == hash && is_of(&memory->entries[place], database, channel, event_type))
+			return place;
 	}
-	return NULL;
+	return -1;
 }
 
+/* Whoever adds entries holds the lock, or is alone. */
 static void
-fill_place(NClaimStatEntry *entry, Oid database, const char *channel,
-		   const char *event_type)
+fill_place(int place, Oid database, const char *channel, const char *event_type)
 {
+	NClaimStatEntry *entry = &memory->entries[place];
+
 	entry->database = database;
 	strlcpy(entry->channel, channel, sizeof(entry->channel));
 	strlcpy(entry->event_type, event_type, sizeof(entry->event_type));
 	pg_write_barrier();
-	pg_atomic_write_u32(&entry->ready, 1);
+	pg_atomic_write_u32(&hashes[place], hash_key(database, channel, event_type));
 }
 
 /*
  * The entry of this database for a channel and an event type, made if need be, or
- * the one for the rest.  To be called only where nclaim_stat_enabled().
+ * the one for what finds no room.  To be called only where nclaim_stat_enabled().
  */
 NClaimStatEntry *
 nclaim_stat_entry(const char *channel, const char *event_type)
 {
-	NClaimStatEntry *entry = find_place(MyDatabaseId, channel, event_type);
+	int			place = find_place(MyDatabaseId, channel, event_type);
 
-	if (entry != NULL && !is_ready(entry))
+	if (place >= 0 && is_free(place))
 	{
 		LWLockAcquire(memory->lock, LW_EXCLUSIVE);
-		entry = find_place(MyDatabaseId, channel, event_type);
-		if (entry != NULL && !is_ready(entry))
-			fill_place(entry, MyDatabaseId, channel, event_type);
+		place = find_place(MyDatabaseId, channel, event_type);
+		if (place >= 0 && is_free(place))
+			fill_place(place, MyDatabaseId, channel, event_type);
 		LWLockRelease(memory->lock);
 	}
-	return entry == NULL ? &memory->rest : entry;
+	if (place >= 0)
+		return &memory->entries[place];
+	if (event_type[0] != '\0')
+		return nclaim_stat_entry(channel, "");
+	if (channel[0] != '\0')
+		return nclaim_stat_entry("", "");
+	return &memory->rest;
 }
 
 /*
- * The next entry of this database from *position on, which begins with 0 and is
- * moved past it; after the last one the entry for the rest, then NULL.
+ * The next entry of any database from *position on, which begins with 0 and is
+ * moved past it; after the last one NULL.
  */
+NClaimStatEntry *
+nclaim_stat_next_of_all(int *position)
+{
+	while (*position < places())
+	{
+		int			place = (*position)++;
+
+		if (!is_free(place))
+			return &memory->entries[place];
+	}
+	return NULL;
+}
+
+/* The same of this database, and last the rest where it belongs to it. */
 NClaimStatEntry *
 nclaim_stat_next(int *position)
 {
-	while (*position < nclaim_max_stat_entries)
-	{
-		NClaimStatEntry *entry = &memory->entries[(*position)++];
+	NClaimStatEntry *entry;
 
-		if (is_ready(entry) && entry->database == MyDatabaseId)
+	while ((entry = nclaim_stat_next_of_all(position)) != NULL)
+	{
+		if (entry->database == MyDatabaseId)
 			return entry;
 	}
-	return (*position)++ == nclaim_max_stat_entries ? &memory->rest : NULL;
+	return (*position)++ == places() && find_place(MyDatabaseId, "", "") < 0 ?
+		&memory->rest : NULL;
 }
 
 /*
- * Sets the counters of this database to zero, and those of the rest; returns since
- * when they count.
+ * Sets the counters of this database to zero; returns since when they count.  Those
+ * of a database that is gone are emptied, and the next start gives their places
+ * away.
  */
 TimestampTz
 nclaim_stat_reset(void)
@@ -211,6 +253,16 @@ nclaim_stat_reset(void)
 	while ((entry = nclaim_stat_next(&position)) != NULL)
 		zero_entry(entry);
 	pg_atomic_write_u64(&nclaim_stat_entry("", "")->since, (uint64) now);
+
+	position = 0;
+	while ((entry = nclaim_stat_next_of_all(&position)) != NULL)
+	{
+		if (entry->database == MyDatabaseId ||
+			SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(entry->database)))
+			continue;
+		zero_entry(entry);
+		pg_atomic_write_u64(&entry->since, 0);
+	}
 	return now;
 }
 
@@ -276,13 +328,17 @@ nclaim_stat_tick(NClaimStatEntry *entry, uint32 tick, NClaimRate rate, uint32 n)
 	while (!pg_atomic_compare_exchange_u64(place, &before, after));
 }
 
-/* How much was counted in the last minutes, to NCLAIM_TICK. */
+/*
+ * How much was counted in the last minutes before the end of a tick, to
+ * NCLAIM_TICK.  What is part of something else is asked for first: it is counted
+ * last.
+ */
 uint64
-nclaim_stat_rate(NClaimStatEntry *entry, NClaimRate rate, int minutes)
+nclaim_stat_rate(NClaimStatEntry *entry, NClaimRate rate, int minutes, uint32 tick)
 {
-	uint32		tick = nclaim_stat_tick_of(GetCurrentTimestamp());
 	uint64		sum = 0;
 
+	pg_read_barrier();
 	for (uint32 i = 0; i <= minutes * 60 / NCLAIM_TICK; i++)
 	{
 		uint64		value = pg_atomic_read_u64(&entry->ticks[(tick - i) % NCLAIM_TICKS * NCLAIM_RATES + rate]);
@@ -300,114 +356,59 @@ nclaim_stat_enabled(void)
 	return memory != NULL;
 }
 
-/* Puts an entry that was read into its place; what finds none any more is lost. */
-static void
-load_entry(const NClaimStatEntry *from)
+/* When counting began, of all databases. */
+pg_atomic_uint64 *
+nclaim_stat_began(void)
 {
-	NClaimStatEntry *entry = find_place(from->database, from->channel, from->event_type);
-
-	if (entry != NULL)
-		memcpy(entry, from, sizeof(*entry));
+	return &memory->since;
 }
 
-static bool
-read_memory(FILE *file)
+/* The entry for what found no room, of all databases. */
+NClaimStatEntry *
+nclaim_stat_rest(void)
 {
-	StatFile	head;
-	NClaimStatEntry entry;
+	return &memory->rest;
+}
 
-	if (fread(&head, sizeof(head), 1, file) != 1 || head.magic != STAT_MAGIC ||
-		head.entry_size != sizeof(entry) ||
-		fread(&memory->rest, sizeof(entry), 1, file) != 1)
-		return false;
-	pg_atomic_write_u64(&memory->since, head.since);
-	for (uint32 i = 0; i < head.entries; i++)
+/* Adds the figures of an entry that was read to those of another. */
+static void
+add_entry(NClaimStatEntry *to, NClaimStatEntry *from)
+{
+	uint64		values[NCLAIM_STATS];
+
+	for (int i = 0; i < NCLAIM_STATS; i++)
+		values[i] = pg_atomic_read_u64(&from->values[i]);
+	nclaim_stat_add(to, values);
+	for (int i = 0; i < lengthof(from->ticks); i++)
 	{
-		if (fread(&entry, sizeof(entry), 1, file) != 1)
-			return false;
-		entry.channel[sizeof(entry.channel) - 1] = '\0';
-		entry.event_type[sizeof(entry.event_type) - 1] = '\0';
-		load_entry(&entry);
+		uint64		value = pg_atomic_read_u64(&from->ticks[i]);
+
+		if (value >> 32 >= pg_atomic_read_u64(&to->ticks[i]) >> 32)
+			nclaim_stat_tick(to, value >> 32, i % NCLAIM_RATES, (uint32) value);
 	}
-	return true;
+	pg_atomic_write_u64(&to->since, Max(pg_atomic_read_u64(&to->since), pg_atomic_read_u64(&from->since)));
+	pg_atomic_write_u64(&to->checked, pg_atomic_read_u64(&from->checked));
+	pg_atomic_write_u64(&to->warned, pg_atomic_read_u64(&from->warned));
 }
 
 /*
- * Reads the file of the last clean shutdown, if there is one, and removes it: it is
- * not to be read again after a crash.
+ * Puts an entry that was read into its place, or adds it to where its calls would
+ * be counted now, while nobody else does anything.
  */
-static void
-load_memory(void)
+void
+nclaim_stat_put(NClaimStatEntry *entry)
 {
-	FILE	   *file = AllocateFile(STAT_FILE, PG_BINARY_R);
+	const char *channel = entry->channel;
+	const char *event_type = entry->event_type;
+	int			place = find_place(entry->database, channel, event_type);
 
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			ereport(LOG,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", STAT_FILE)));
-		return;
-	}
-	if (!read_memory(file))
-	{
-		ereport(LOG,
-				(errmsg("ignoring invalid data in file \"%s\"", STAT_FILE)));
-		init_memory();
-	}
-	FreeFile(file);
-	unlink(STAT_FILE);
-}
-
-/* Is the entry worth keeping?  Not the places that a reset has left, but its time. */
-static bool
-is_kept(NClaimStatEntry *entry)
-{
-	return is_ready(entry) &&
-		(!is_zero(entry) || pg_atomic_read_u64(&entry->since) != 0);
-}
-
-static bool
-write_memory(FILE *file)
-{
-	StatFile	head = {STAT_MAGIC, sizeof(NClaimStatEntry), 0, pg_atomic_read_u64(&memory->since)};
-
-	for (int i = 0; i < nclaim_max_stat_entries; i++)
-		head.entries += is_kept(&memory->entries[i]);
-	if (fwrite(&head, sizeof(head), 1, file) != 1 ||
-		fwrite(&memory->rest, sizeof(NClaimStatEntry), 1, file) != 1)
-		return false;
-	for (int i = 0; i < nclaim_max_stat_entries; i++)
-	{
-		if (is_kept(&memory->entries[i]) &&
-			fwrite(&memory->entries[i], sizeof(NClaimStatEntry), 1, file) != 1)
-			return false;
-	}
-	return true;
-}
-
-/* Writes the file when the postmaster ends; not after a crash. */
-static void
-save_memory(int code, Datum arg)
-{
-	FILE	   *file;
-	bool		written;
-
-	if (code != 0 || memory == NULL)
-		return;
-	file = AllocateFile(STAT_FILE ".tmp", PG_BINARY_W);
-	written = file != NULL && write_memory(file);
-	if (file != NULL && FreeFile(file) != 0)
-		written = false;
-	if (written)
-		(void) durable_rename(STAT_FILE ".tmp", STAT_FILE, LOG);
-	else
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", STAT_FILE ".tmp")));
-		unlink(STAT_FILE ".tmp");
-	}
+	if (place < 0)
+		place = find_place(entry->database, channel, event_type = "");
+	if (place < 0)
+		place = find_place(entry->database, channel = "", event_type);
+	if (place >= 0 && is_free(place))
+		fill_place(place, entry->database, channel, event_type);
+	add_entry(place < 0 ? &memory->rest : &memory->entries[place], entry);
 }
 
 static void
@@ -419,16 +420,17 @@ start_memory(void)
 		next_startup_hook();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	memory = ShmemInitStruct("notify_claim", memory_size(), &found);
+	hashes = (pg_atomic_uint32 *) ((char *) memory + hashes_offset());
 	if (!found)
 	{
 		memory->lock = &GetNamedLWLockTranche("notify_claim")->lock;
-		init_memory();
+		nclaim_stat_init_memory();
 	}
 	LWLockRelease(AddinShmemInitLock);
 	if (!IsUnderPostmaster)
-		on_shmem_exit(save_memory, (Datum) 0);
+		on_shmem_exit(nclaim_stat_save, (Datum) 0);
 	if (!found)
-		load_memory();
+		nclaim_stat_load();
 }
 
 /* Called once, when the library is loaded by the postmaster. */

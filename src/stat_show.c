@@ -82,7 +82,14 @@ put_entry(ReturnSetInfo *result, NClaimStatEntry *entry)
 	values[n] = ms_value(received == 0 ? -1 : (double) stats[NCLAIM_STAT_MAX_US], &nulls[n]);
 	n++;
 	for (int i = 0; i < lengthof(quantiles); i++, n++)
-		values[n] = ms_value(nclaim_latency_quantile(stats + NCLAIM_STAT_BUCKET, quantiles[i]), &nulls[n]);
+	{
+		double		us = nclaim_latency_quantile(stats + NCLAIM_STAT_BUCKET, quantiles[i]);
+
+		/* What is known better than to a quarter. */
+		if (received > 0)
+			us = Max(Min(us, stats[NCLAIM_STAT_MAX_US]), (double) stats[NCLAIM_STAT_MIN_US] - 1);
+		values[n] = ms_value(us, &nulls[n]);
+	}
 	Assert(n == CALL_COLUMNS);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
@@ -107,6 +114,7 @@ Datum
 notify_claim_stat_rates(PG_FUNCTION_ARGS)
 {
 	static const int windows[] = {1, 5, NCLAIM_RATE_MINUTES};
+	uint32		tick = nclaim_stat_tick_of(GetCurrentTimestamp());
 	ReturnSetInfo *result;
 	NClaimStatEntry *entry;
 	int			position = 0;
@@ -125,8 +133,8 @@ notify_claim_stat_rates(PG_FUNCTION_ARGS)
 				Int32GetDatum(windows[i])
 			};
 
-			for (int j = 0; j < NCLAIM_RATES; j++)
-				values[2 + j] = Int64GetDatum((int64) nclaim_stat_rate(entry, j, windows[i]));
+			for (int j = NCLAIM_RATES - 1; j >= 0; j--)
+				values[2 + j] = Int64GetDatum((int64) nclaim_stat_rate(entry, j, windows[i], tick));
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
 	}

@@ -247,6 +247,12 @@ const NClaimOwnSql nclaim_own_statements[] = {
 		" AND NOT EXISTS (SELECT 1 FROM @.notify_claim AS c WHERE c.id OPERATOR(pg_catalog.=) r.claim)",
 		3, {VARCHAROID, VARCHAROID, TIMESTAMPTZOID}
 	},
+	[NCLAIM_FIND_OPEN_REFUSAL] = {
+		"SELECT r.id FROM @.notify_review AS r"
+		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"
+		" AND r.kind OPERATOR(pg_catalog.=) $3 AND " IS_STATE("OPEN"),
+		3, {VARCHAROID, VARCHAROID, VARCHAROID}
+	},
 	[NCLAIM_OVERTAKE_REFUSAL] = {
 		"UPDATE @.notify_review AS r SET state = 'OVERTAKEN', resolved_at = $3"
 		" WHERE r.biz_key OPERATOR(pg_catalog.=) $1 AND r.channel OPERATOR(pg_catalog.=) $2"

@@ -16,7 +16,7 @@
 
 /* in latency.c */
 
-/* Four for each power of two of microseconds, up to an hour. */
+/* Four for each power of two of microseconds; the last begins at two hours. */
 #define NCLAIM_BUCKETS		128
 
 extern int	nclaim_latency_bucket(uint64 us);
@@ -67,11 +67,10 @@ typedef enum NClaimRate
 /* What is counted for a channel and an event type of a database. */
 typedef struct NClaimStatEntry
 {
-	/* Written once, before "ready" is set. */
+	/* Written once, before the entry is found. */
 	Oid			database;
 	char		channel[NCLAIM_MAX_CHANNEL * MAX_MULTIBYTE_CHAR_LEN + 1];
 	char		event_type[NCLAIM_MAX_KEY * MAX_MULTIBYTE_CHAR_LEN + 1];	/* "": undeclared ones */
-	pg_atomic_uint32 ready;
 
 	/* Anybody's, without a lock. */
 	pg_atomic_uint64 values[NCLAIM_STATS];
@@ -89,7 +88,12 @@ extern void nclaim_stat_memory_init(void);
 extern bool nclaim_stat_enabled(void);
 extern NClaimStatEntry *nclaim_stat_entry(const char *channel,
 										  const char *event_type);
+extern void nclaim_stat_init_memory(void);
+extern NClaimStatEntry *nclaim_stat_next_of_all(int *position);
 extern NClaimStatEntry *nclaim_stat_next(int *position);
+extern NClaimStatEntry *nclaim_stat_rest(void);
+extern pg_atomic_uint64 *nclaim_stat_began(void);
+extern void nclaim_stat_put(NClaimStatEntry *entry);
 extern TimestampTz nclaim_stat_reset(void);
 extern TimestampTz nclaim_stat_since(void);
 extern uint64 nclaim_stat_least(uint64 a, uint64 b);
@@ -98,7 +102,12 @@ extern uint32 nclaim_stat_tick_of(TimestampTz at);
 extern void nclaim_stat_tick(NClaimStatEntry *entry, uint32 tick,
 							 NClaimRate rate, uint32 n);
 extern uint64 nclaim_stat_rate(NClaimStatEntry *entry, NClaimRate rate,
-							   int minutes);
+							   int minutes, uint32 tick);
+
+/* in stat_file.c */
+
+extern void nclaim_stat_load(void);
+extern void nclaim_stat_save(int code, Datum arg);
 
 /* in stat_alarm.c */
 

@@ -307,12 +307,13 @@ move_mark(int partition, const Visit *visit)
 
 /*
  * Looks through a partition and adds what is free to the batch; nothing where
- * another call has it locked or it was looked through before.  Needs an SPI
+ * another call has it locked, it was looked through before, or others have messages
+ * of it in hand and only idle ones are wanted.  Needs an SPI
  * connection, in whose memory the share is.  Above READ COMMITTED it raises 40001
  * where another call has changed what it reads.
  */
 void
-nclaim_visit(NClaimBatch *batch, int partition, NClaimLook look)
+nclaim_visit(NClaimBatch *batch, int partition, bool only_idle)
 {
 	Visit		visit = {0};
 	NClaimShare *share;
@@ -328,7 +329,7 @@ nclaim_visit(NClaimBatch *batch, int partition, NClaimLook look)
 	read_leases(batch, share, &visit);
 	if (visit.leased.n > 0)
 	{
-		if (look == NCLAIM_LOOK_IDLE)
+		if (only_idle)
 			return;
 		visit.busy = find_busy(partition, &visit.leased);
 	}
@@ -340,7 +341,7 @@ nclaim_visit(NClaimBatch *batch, int partition, NClaimLook look)
 	{
 		take_free(batch, share, &visit);
 		move_mark(partition, &visit);
-		if (look == NCLAIM_LOOK_LAST && visit.passed >= MANY_PASSED)
+		if (visit.passed >= MANY_PASSED)
 			set_aside(batch, share);
 	}
 	if (share->seqs.n > 0)

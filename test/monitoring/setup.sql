@@ -21,3 +21,9 @@ SELECT FROM handle_notify('T2', 'PAY', '1', 'a'::bytea, 'shop');
 SELECT FROM handle_notify('T3', 'SHIP', '2', 'a'::bytea);
 SELECT FROM handle_notify('T4', 'refused', '2', 'a'::bytea);
 SELECT FROM handle_notify('T5', 'unheard of', '2', 'a'::bytea);
+SELECT FROM handle_notify('T6', 'push', '3', 'a'::bytea, 'shop');
+-- The application's mistake, counted under no channel.
+DO $$ BEGIN
+	PERFORM handle_notify('T7', NULL, '1', 'a'::bytea, NULL);
+EXCEPTION WHEN null_value_not_allowed OR invalid_parameter_value THEN NULL;
+END $$;

@@ -18,7 +18,8 @@ CREATE FUNCTION notify(txn text, event text, order_no text, body text, channel t
 -- Without times and ids.
 CREATE FUNCTION history(order_no text) RETURNS TABLE (n bigint, channel text, txn text, event text, outcome text, reason text,
 	"from" text, "to" text, review text, parked text, error text, message text, message_state text) LANGUAGE sql AS $$
-	SELECT row_number() OVER (), h.channel, channel_txn_id, event_type, outcome, replace(reason, current_user, 'me'), from_status, to_status,
+	SELECT row_number() OVER (), h.channel, channel_txn_id, event_type, outcome,
+		regexp_replace(replace(reason, current_user, 'me'), 'last at .*', 'last at ...'), from_status, to_status,
 		review_state, parked_state, error, (SELECT type FROM notify_outbox WHERE id = message_id), message_state
 	FROM notify_history(order_no) AS h
 $$;
@@ -38,7 +39,10 @@ TABLE health;
 SELECT notify('T4', 'PAY', 'O1', '10'), notify('T4', 'PAY', 'O1', '10'), notify('T4', 'PAY', 'O1', '11'), notify('T4', 'PAY', 'O2', '10');
 SELECT notify('T5', 'PAY', 'O1', '10'), notify('T6', 'push', 'O1', 'a'), notify('T7', 'unheard of', 'O1', 'a');
 SELECT * FROM history('O1');
--- the other order knows of the conflict as well, and what fails stays parked
+-- of other content each delivery is told of
+SELECT notify('T4', 'PAY', 'O1', '11'), notify('T4', 'PAY', 'O1', '11');
+SELECT reason, message_state FROM history('O1') WHERE outcome = 'CONFLICT';
+-- the other order knows of its delivery as well, and what fails stays parked
 SELECT notify('T9', 'CREDIT', 'O2', 'a'), notify('T10', 'PAY', 'O2', '10');
 SELECT * FROM history('O2');
 -- what people decide
@@ -65,6 +69,35 @@ SELECT notify_outbox_dead_purge('0');
 SELECT * FROM history('O1') WHERE message_state IS NOT NULL;
 
 RESET notify_claim.max_attempts;
+-- one refusal of two orders: each has its own
+INSERT INTO biz_order VALUES ('O4', 'NEW'), ('O5', 'NEW'), ('O6', 'NEW'), ('3', 'NEW');
+SELECT notify('T11', 'PAY', 'O4', '3'), notify('T11', 'PAY', 'O5', '4');
+SELECT outcome, reason, review, message_state FROM history('O4');
+SELECT outcome, reason, review, message_state FROM history('O5');
+-- until one is right after all
+SELECT notify('T11', 'PAY', 'O5', '10');
+SELECT outcome, reason, review, message_state FROM history('O4');
+SELECT outcome, reason, review, message_state FROM history('O5');
+-- an error is over once the event is not parked any more; bodies stay here
+SELECT notify_channel_add('kept', keep_body => true);
+SELECT notify('T12', 'CREDIT', 'O6', 'a', 'kept'), notify('T13', 'PAY', 'O6', '10', 'kept');
+SELECT outcome, parked, error FROM history('O6') WHERE event = 'CREDIT';
+CREATE OR REPLACE FUNCTION fail(order_no text, event_type text, raw_body bytea) RETURNS void LANGUAGE sql AS '';
+SELECT notify_unpark('O6');
+SELECT outcome, parked, error, message FROM history('O6') WHERE event = 'CREDIT';
+-- a message is on record without its claim, a review's alarm is not an order's of that number
+SELECT count(*) FROM notify_review WHERE id = 3;
+SELECT notify('T14', 'PAY', '3', '10');
+DELETE FROM notify_claim WHERE order_no = '3';
+SELECT * FROM history('3');
+-- all that is found by an index
+SET enable_seqscan = off;
+BEGIN;
+CREATE TEMP TABLE seqscans AS SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE relname ~ '^notify_';
+SELECT count(*) FROM notify_history('O5');
+SELECT relname FROM pg_stat_xact_user_tables AS s JOIN seqscans AS b USING (relname) WHERE s.seq_scan > b.seq_scan;
+COMMIT;
+RESET enable_seqscan;
 -- what was skipped lately is found by its index
 CREATE FUNCTION uses_index() RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE plan text;
@@ -79,6 +112,6 @@ SELECT count(*) = (SELECT count(*) FROM history('O1')) AS complete, bool_and(at 
 FROM (SELECT at, lead(at, 1, 'infinity') OVER () AS after FROM notify_history('O1')) AS h;
 DROP FUNCTION history, notify;
 DROP VIEW health;
-DROP TABLE biz_order, batch;
+DROP TABLE biz_order, batch, seqscans;
 DROP FUNCTION refuse, fail;
 DROP EXTENSION notify_claim;

@@ -30,6 +30,90 @@ sub figures
 		ORDER BY line COLLATE "C"});
 }
 
+# The CRC that ends the file of the statistics.
+sub crc32c
+{
+	my ($bytes) = @_;
+	my @table;
+	my $crc = 0xffffffff;
+
+	foreach my $n (0 .. 255)
+	{
+		$n = $n & 1 ? 0x82f63b78 ^ $n >> 1 : $n >> 1 foreach 1 .. 8;
+		push @table, $n;
+	}
+	$crc = $table[ ($crc ^ $_) & 0xff ] ^ $crc >> 8 foreach unpack 'C*', $bytes;
+	return $crc ^ 0xffffffff;
+}
+
+# Stops the server, hands the file of the statistics over as its header, its entries
+# and their size, and starts again with what becomes of them.
+sub edit_file
+{
+	my ($node, $edit) = @_;
+	my $name = $node->data_dir . '/pg_stat/notify_claim.stat';
+
+	$node->stop;
+	my $bytes = slurp_file($name);
+	my (undef, $size) = unpack 'LL', $bytes;
+	my @entries = unpack "(a$size)*", substr($bytes, 24, -4);
+	$edit->(\@entries, $size);
+	$bytes = join '', substr($bytes, 0, 24), @entries;
+	open my $file, '>:raw', $name or die $!;
+	print $file $bytes, pack('L', crc32c($bytes));
+	close $file;
+	$node->start;
+	return;
+}
+
+# Makes what was counted lately older, by so many times ten seconds.
+sub age
+{
+	my ($node, $n) = @_;
+	my $now = int((time - 946_684_800) / 10);
+
+	edit_file($node, sub {
+		my ($entries) = @_;
+
+		foreach my $entry (@$entries)
+		{
+			my %found;
+
+			foreach my $at (map { 8 * $_ } 0 .. length($entry) / 8 - 1)
+			{
+				my ($count, $tick) = unpack 'LL', substr($entry, $at, 8);
+
+				next if abs($tick - $now) > 100;
+				$found{$at} = [ $count, $tick ];
+				substr($entry, $at, 8) = "\0" x 8;
+			}
+			foreach my $at (keys %found)
+			{
+				my ($count, $tick) = @{ $found{$at} };
+
+				substr($entry, $at + 24 * (($tick - $n) % 91 - $tick % 91), 8) = pack 'LL', $count, $tick - $n;
+			}
+		}
+	});
+	return;
+}
+
+# Sets when channels were last warned of, and looked at: to so many seconds ago.
+sub set_warned
+{
+	my ($node, $ago) = @_;
+
+	edit_file($node, sub {
+		my ($entries, $size) = @_;
+
+		foreach my $entry (@$entries)
+		{
+			substr($entry, $size - 16, 16) = pack 'QQ', (time - 946_684_800 - $ago) x 2 if unpack 'Q', substr($entry, $size - 8);
+		}
+	});
+	return;
+}
+
 # Sets them to zero, runs the statements, and compares.
 sub counted
 {
@@ -39,6 +123,7 @@ sub counted
 	$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
 	$node->psql('postgres', $sql, on_error_stop => 0);
 	is(join("\n", grep { /=/ } split /\n/, figures($node)), join("\n", @expected), $name);
+	is($node->safe_psql('postgres', q{SELECT count(*) - count(DISTINCT (channel, event_type)) FROM notify_stat}), 0, 'each pair once');
 	return;
 }
 
@@ -46,6 +131,11 @@ sub counted
 
 my $node = start_node('counted', $preload);
 create_orders($node);
+$node->safe_psql('postgres', q{SELECT FROM handle_notify('T0', 'push', '1', 'a'::bytea)});
+my $began = $node->safe_psql('postgres', 'SELECT notify_stat_since()');
+$node->restart;
+is($node->safe_psql('postgres', 'SELECT notify_stat_since()'), $began, 'before any reset they count from the first start on');
+is($node->safe_psql('postgres', 'SELECT sum(received) FROM notify_rate WHERE minutes = 15'), 1, 'and a restart keeps the last minutes');
 $node->safe_psql('postgres', q{
 	INSERT INTO biz_order SELECT n::text, 'PENDING_PAY' FROM generate_series(1, 100) AS n;
 	CREATE FUNCTION refuse(order_no text, event_type text, raw_body bytea) RETURNS text LANGUAGE sql AS $$ SELECT 'no' $$;
@@ -129,6 +219,11 @@ counted($node, 'an error that is caught', q{
 	'default/outer rolled_back=1', 'default/push received=2 applied=2 rolled_back=2');
 counted($node, 'a call inside a call', q{SELECT handle_notify('N1', 'outer', '7', 'a'::bytea)},
 	'default/outer received=1 applied=1', 'default/push received=1 applied=1');
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->safe_psql('postgres', q{BEGIN; SELECT handle_notify('M1', 'push', '1', 'a'::bytea); SAVEPOINT s; SELECT handle_notify('M2', 'push', '1', 'a'::bytea);
+	RELEASE s; SELECT handle_notify('M3', 'push', '1', 'a'::bytea); COMMIT});
+is($node->safe_psql('postgres', q{SELECT received, min_ms <= total_ms / 3, max_ms < total_ms, max_ms >= total_ms / 3, min_ms <= p50, p99 <= max_ms
+	FROM notify_stat WHERE event_type = 'push'}), '3|t|t|t|t|t', 'the least and the most of several in one transaction');
 counted($node, 'prepared counts as committed', q{
 	BEGIN; SELECT handle_notify('2P', 'push', '1', 'a'::bytea); PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'},
 	'default/push received=1 applied=1');
@@ -172,8 +267,13 @@ $node->safe_psql('postgres', q{
 	SELECT FROM handle_notify('W1', 'slow', '1', 'a'::bytea);
 	SELECT FROM handle_notify('W1', 'slow', '1', 'a'::bytea)});
 is( $node->safe_psql('postgres', q{
-		SELECT received, over_budget, max_ms >= 250, min_ms < 200, p99 BETWEEN 0.8 * max_ms AND 1.25 * max_ms, total_ms > max_ms + min_ms - 0.001
-		FROM notify_stat WHERE event_type = 'slow'}), '2|1|t|t|t|t', 'a call over the budget');
+		SELECT received, over_budget, max_ms >= 250, min_ms < 200, p99 BETWEEN 0.8 * max_ms AND max_ms, total_ms > max_ms + min_ms - 0.001, p50 < 100
+		FROM notify_stat WHERE event_type = 'slow'}), '2|1|t|t|t|t|t', 'a call over the budget');
+$node->safe_psql('postgres', q{SELECT notify_stat_reset(); SELECT FROM handle_notify('T9', 'refused', '1', 'a'::bytea)});
+is($node->safe_psql('postgres', q{SELECT received, conflicts FROM notify_rate WHERE channel = 'default' AND minutes = 1}), '1|0', 'a refusal is no conflict');
+is($node->safe_psql('postgres', q{SELECT replay_ratio, conflicts_rolled_back FROM notify_health}), '0|0', 'the health of that');
+$node->psql('postgres', q{BEGIN; SELECT handle_notify('M1', 'push', '1', 'b'::bytea); ROLLBACK; SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea)});
+is($node->safe_psql('postgres', q{SELECT replay_ratio, conflicts_rolled_back FROM notify_health}), '0.5|1', 'and after a repeat and a conflict rolled back');
 
 # From many sessions at once.
 
@@ -211,6 +311,17 @@ is( $node->safe_psql('postgres', q{
 
 # What is kept.
 
+my $minutes = q{SELECT string_agg(received::text, ' ' ORDER BY minutes) FROM notify_rate WHERE channel = 'default'};
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->safe_psql('postgres', q{SELECT FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)});
+foreach my $age ([ 7, '0 1 1' ], [ 22, '0 1 1' ], [ 2, '0 0 1' ], [ 58, '0 0 1' ], [ 2, '0 0 0' ])
+{
+	age($node, $age->[0]);
+	is($node->safe_psql('postgres', $minutes), $age->[1], "another $age->[0]0 seconds later");
+}
+$node->safe_psql('postgres', q{SELECT FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)});
+is($node->safe_psql('postgres', $minutes), '1 1 1', 'what is new counts in all of them');
+
 my $all = 'SELECT md5(string_agg(s::text, chr(10))), count(*), notify_stat_since() FROM notify_stat AS s WHERE received + rolled_back > 0';
 my $before = $node->safe_psql('postgres', $all);
 $node->restart;
@@ -243,6 +354,29 @@ $node->stop;
 truncate $node->data_dir . '/pg_stat/notify_claim.stat', -1 + -s $node->data_dir . '/pg_stat/notify_claim.stat' or die $!;
 $node->start;
 is(figures($node), '', 'nor is half of one');
+foreach my $at (0, 4, 100, 3000)
+{
+	my $bad;
+
+	$node->safe_psql('postgres', q{SELECT FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)});
+	$node->stop;
+	open $bad, '+<:raw', $node->data_dir . '/pg_stat/notify_claim.stat' or die $!;
+	seek $bad, $at, 0;
+	read $bad, my $byte, 1;
+	seek $bad, $at, 0;
+	print $bad chr(ord($byte) ^ 1);
+	close $bad;
+	$node->start;
+	is(figures($node), '', "nor is one with a bit that is wrong in byte $at");
+}
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->stop;
+my $empty = -s $node->data_dir . '/pg_stat/notify_claim.stat';
+$node->start;
+$node->safe_psql('postgres', q{SELECT FROM handle_notify('T1', 'PAY', '1', 'a'::bytea); SELECT notify_stat_reset()});
+$node->stop;
+is(-s $node->data_dir . '/pg_stat/notify_claim.stat', $empty, 'places that a reset has left are not kept');
+$node->start;
 
 # Databases apart.
 
@@ -262,6 +396,8 @@ $node->safe_psql('postgres', q{ALTER SYSTEM SET notify_claim.replay_alarm_count 
 $node->reload;
 my $log = -s $node->logfile;
 my $session = NotifyClaim::Session->new($node);
+$session->query(q{SELECT count(handle_notify('Q' || n, 'push', '1', 'a'::bytea, 'shop')) FROM generate_series(1, 30) AS n});
+$session->query(q{SELECT count(handle_notify('Q' || n, 'push', '1', 'a'::bytea, 'shop')) FROM generate_series(1, 30) AS n});
 my $replays = q{SELECT count(*) FROM generate_series(1, %d) AS n, LATERAL (SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea) OFFSET 0 * n) AS h};
 is($session->query(sprintf $replays, 19), 19, 'not enough calls yet');
 $session->query('SELECT pg_sleep(1.1)');
@@ -276,7 +412,22 @@ my @warnings = slurp_file($node->logfile, $log) =~ /(WARNING:  .*\n.*DETAIL:  .*
 is(scalar @warnings, 1, 'one warning for all of them');
 like($warnings[0] // '', qr/replay ratio of channel "default" is 1.00, above .*DETAIL:  In 5 minutes 20 of 20 calls were answered with a replay/s,
 	'which names the channel, the ratio and the counts');
-is($session->query(q{SET notify_claim.replay_alarm_ratio = 1; SHOW client_min_messages}), 'notice', 'settings are as they were');
+$session->quit;
+foreach my $ago ([ 30, 0, 'not again within a minute' ], [ 61, 1, 'but after one' ], [ -3600, 1, 'and where the clock was put back' ])
+{
+	set_warned($node, $ago->[0]);
+	$log = -s $node->logfile;
+	$node->safe_psql('postgres', sprintf $replays, 1);
+	is(scalar(() = slurp_file($node->logfile, $log) =~ /WARNING/g), $ago->[1], $ago->[2]);
+}
+$node->safe_psql('postgres', 'ALTER SYSTEM SET notify_claim.replay_alarm_ratio = 1');
+$node->restart;
+set_warned($node, 3600);
+$log = -s $node->logfile;
+$node->safe_psql('postgres', sprintf $replays, 1);
+is(scalar(() = slurp_file($node->logfile, $log) =~ /WARNING/g), 0, 'none with a ratio of 1');
+$session = NotifyClaim::Session->new($node);
+is($session->query(q{SET notify_claim.replay_alarm_ratio = 0.7; SHOW client_min_messages}), 'notice', 'settings are as they were');
 $session->quit;
 
 # Who may read them.
@@ -299,13 +450,44 @@ is($node->psql('postgres', "SET notify_claim.budget = 1", extra_params => [ '-U'
 
 # No room.
 
+my $bad = q{SELECT handle_notify('T1', NULL, '1', 'a'::bytea)};
+my $ten = q{SELECT count(handle_notify('O' || n, CASE WHEN n % 2 = 0 THEN 'push' ELSE 'mix' END, '1', 'a'::bytea, CASE WHEN n % 3 = 0 THEN 'shop' ELSE 'default' END))
+	FROM generate_series(1, 10) AS n};
+my $sums = q{SELECT count(*) = count(DISTINCT (channel, event_type)), sum(received), sum(rolled_back) FROM notify_stat;
+	SELECT sum(received) FROM notify_rate WHERE minutes = 5};
+
 $node->append_conf('postgresql.conf', 'notify_claim.max_stat_entries = 2');
+foreach my $database ('postgres', 'other')
+{
+	$node->safe_psql($database, 'SELECT notify_stat_reset()');
+}
 $node->restart;
-$node->safe_psql('postgres', q{SELECT notify_stat_reset();
-	SELECT count(handle_notify('O' || n, CASE WHEN n % 2 = 0 THEN 'push' ELSE 'mix' END, '1', 'a'::bytea)) FROM generate_series(1, 10) AS n});
-is( $node->safe_psql('postgres', q{
-		SELECT count(*) <= 3, sum(received), sum(received) FILTER (WHERE channel IS NULL) >= 5 FROM notify_stat;
-		SELECT sum(received) FROM notify_rate WHERE minutes = 5}), "t|10|t\n10", 'what finds no room is counted together');
+$node->safe_psql('other', q{SELECT FROM handle_notify('T1', 'push', '1', 'a'::bytea)});
+$node->psql('postgres', $bad);
+$node->safe_psql('postgres', $ten);
+is($node->safe_psql('postgres', $sums), "t|10|1\n10", 'what finds no room is counted together');
+is(figures($node, 'other'), 'default/push received=1 replayed=1', 'the other database is not concerned');
+$node->restart;
+is($node->safe_psql('postgres', $sums), "t|10|1\n10", 'after a restart as well');
+is($node->safe_psql('postgres', 'SELECT notify_stat_reset() IS NOT NULL; SELECT coalesce(sum(received), 0), coalesce(sum(rolled_back), 0) FROM notify_stat'), "t\n0|0", 'a reset sets that to zero too');
+is(figures($node, 'other'), 'default/push received=1 replayed=1', 'but of one database only');
+
+# A database that is gone gives its places back.
+$node->safe_psql('postgres', 'DROP DATABASE other');
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->restart;
+$node->safe_psql('postgres', $ten);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM notify_stat WHERE received > 0 AND channel IS NOT NULL'), 2, 'the places of a database that is gone');
+
+# With less room after a restart nothing is lost.
+$node->append_conf('postgresql.conf', 'notify_claim.max_stat_entries = 100');
+$node->restart;
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->safe_psql('postgres', $ten);
+is($node->safe_psql('postgres', 'SELECT count(*) FROM notify_stat WHERE received > 0'), 4, 'four pairs');
+$node->append_conf('postgresql.conf', 'notify_claim.max_stat_entries = 1');
+$node->restart;
+is($node->safe_psql('postgres', $sums), "t|10|0\n10", 'with less room');
 $node->stop;
 
 # Without preload everything else works.
@@ -324,6 +506,9 @@ foreach my $sql ('SELECT count(*) FROM notify_stat', 'SELECT count(received) FRO
 is($plain->safe_psql('postgres', q{SET client_min_messages = warning; SELECT parked, parked_age, reviews_open, review_age, skipped_last_hour,
 	outbox_depth, outbox_age > '0', dead_letters, orders_blocked FROM notify_health}), '0|00:00:00|0|00:00:00|0|1|t|0|0',
 	'without preload the rest of notify_health is there');
+$plain->append_conf('postgresql.conf', 'notify_claim.max_stat_entries = 10');
+$plain->reload;
+is(($plain->psql('postgres', "SET client_min_messages = warning; SELECT outcome FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)"))[2], '', 'a setting that is left over is no fault');
 $plain->stop;
 
 done_testing();

@@ -1,0 +1,1 @@
+INSERT INTO floor.claim (channel, biz_key, order_no, payload_hash, digest_mode, claim_state, outcome, result_json, message_id, created_at) VALUES ('default', :key::text || ':' || :event, :order_no::text, :hash, 'raw', 'DONE', 'APPLIED', '{"from": "PENDING_PAY", "status": "PAID"}', gen_random_uuid(), clock_timestamp()) ON CONFLICT DO NOTHING;
