@@ -33,6 +33,7 @@ typedef struct Pending
 	struct Pending *next;
 	int			level;
 	NClaimStatEntry *entry;
+	int			last;			/* of the values, that is not zero */
 	uint64		values[NCLAIM_STATS];
 } Pending;
 
@@ -141,6 +142,8 @@ nclaim_stat_end(const NClaimNotice *notice, const NClaimAnswer *answer)
 	NClaimStat	stat = answer_stat(answer);
 	instr_time	spent;
 	uint64		us;
+	int			bucket;
+	Pending    *pending;
 	uint64	   *values;
 
 	if (call == NULL)
@@ -148,15 +151,18 @@ nclaim_stat_end(const NClaimNotice *notice, const NClaimAnswer *answer)
 	INSTR_TIME_SET_CURRENT(spent);
 	INSTR_TIME_SUBTRACT(spent, notice->start);
 	us = INSTR_TIME_GET_MICROSEC(spent);
+	bucket = NCLAIM_STAT_BUCKET + nclaim_latency_bucket(us);
 	if (call->entry == call->channel && stat != NCLAIM_STAT_NO_RULE)
 		nclaim_stat_event(notice);	/* answered from the claim */
-	values = add_pending(call->entry, call->level)->values;
+	pending = add_pending(call->entry, call->level);
+	pending->last = Max(pending->last, bucket);
+	values = pending->values;
 	values[stat]++;
 	values[NCLAIM_STAT_OVER_BUDGET] += us > nclaim_budget * UINT64CONST(1000);
 	values[NCLAIM_STAT_TOTAL_US] += us;
 	values[NCLAIM_STAT_MIN_US] = nclaim_stat_least(values[NCLAIM_STAT_MIN_US], us + 1);
 	values[NCLAIM_STAT_MAX_US] = Max(values[NCLAIM_STAT_MAX_US], us);
-	values[NCLAIM_STAT_BUCKET + nclaim_latency_bucket(us)]++;
+	values[bucket]++;
 	calls = call->outer;
 	if (answer->replayed)
 		nclaim_stat_alarm(call->channel);
@@ -194,7 +200,7 @@ count_committed(const Pending *pending, uint32 tick)
 	NClaimStatEntry *entry = pending->entry;
 	const uint64 *values = pending->values;
 
-	nclaim_stat_add(entry, values);
+	nclaim_stat_add(entry, values, pending->last);
 	nclaim_stat_tick(entry, tick, NCLAIM_RATE_RECEIVED, sum_answers(values));
 	nclaim_stat_tick(entry, tick, NCLAIM_RATE_REPLAYED, values[NCLAIM_STAT_REPLAYED]);
 	nclaim_stat_tick(entry, tick, NCLAIM_RATE_CONFLICT, values[NCLAIM_STAT_CONFLICT]);
@@ -254,6 +260,7 @@ hand_over(int level)
 			(outer = find_pending(pending->entry, level - 1)) != NULL)
 		{
 			merge(outer->values, pending->values);
+			outer->last = Max(outer->last, pending->last);
 			*place = pending->next;
 			pfree(pending);
 			continue;

@@ -282,11 +282,11 @@ nclaim_stat_least(uint64 a, uint64 b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* Adds what a transaction has counted, NCLAIM_STATS values. */
+/* Adds what a transaction has counted: of NCLAIM_STATS values those up to "last". */
 void
-nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values)
+nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values, int last)
 {
-	for (int i = 0; i < NCLAIM_STATS; i++)
+	for (int i = 0; i <= last; i++)
 	{
 		pg_atomic_uint64 *place = &entry->values[i];
 		uint64		before;
@@ -378,7 +378,7 @@ add_entry(NClaimStatEntry *to, NClaimStatEntry *from)
 
 	for (int i = 0; i < NCLAIM_STATS; i++)
 		values[i] = pg_atomic_read_u64(&from->values[i]);
-	nclaim_stat_add(to, values);
+	nclaim_stat_add(to, values, NCLAIM_STATS - 1);
 	for (int i = 0; i < lengthof(from->ticks); i++)
 	{
 		uint64		value = pg_atomic_read_u64(&from->ticks[i]);

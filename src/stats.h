@@ -97,7 +97,8 @@ extern void nclaim_stat_put(NClaimStatEntry *entry);
 extern TimestampTz nclaim_stat_reset(void);
 extern TimestampTz nclaim_stat_since(void);
 extern uint64 nclaim_stat_least(uint64 a, uint64 b);
-extern void nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values);
+extern void nclaim_stat_add(NClaimStatEntry *entry, const uint64 *values,
+							int last);
 extern uint32 nclaim_stat_tick_of(TimestampTz at);
 extern void nclaim_stat_tick(NClaimStatEntry *entry, uint32 tick,
 							 NClaimRate rate, uint32 n);

@@ -34,6 +34,9 @@ FROM ratio ORDER BY min(no) OVER (PARTITION BY cell), per_second DESC;
 SELECT name, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY value)::numeric, 3)::float8 AS figure, max(value)::float8 AS largest
 FROM fact GROUP BY name ORDER BY min(no);
 
+\echo A purge beside new notifications: their rate, of that before
+SELECT round(cells_ratio('new, 10^7 claims, beside a purge', 'new, 10^7 claims, before a purge')::numeric, 2) AS ratio;
+
 \echo The first calls of a new connection, in microseconds
 SELECT call, percentile_cont(0.5) WITHIN GROUP (ORDER BY us) AS us FROM cold GROUP BY call ORDER BY call;
 
