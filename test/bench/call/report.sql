@@ -41,7 +41,7 @@ SELECT round(cells_ratio('new, 10^7 claims, beside a purge', 'new, 10^7 claims, 
 SELECT call, percentile_cont(0.5) WITHIN GROUP (ORDER BY us) AS us FROM cold GROUP BY call ORDER BY call;
 
 \echo Targets
-SELECT target, round(measured::numeric, 2) AS measured, CASE WHEN at_most THEN 'at most' ELSE 'at least' END AS wanted, bound AS " ",
+SELECT target, round(measured::numeric, 2) AS measured, CASE WHEN at_most THEN 'at most' ELSE 'at least' END AS wanted, round(bound, 2) AS " ",
 	   CASE WHEN CASE WHEN at_most THEN measured <= bound ELSE measured >= bound END THEN 'met' ELSE 'missed' END AS result
 FROM (SELECT t.no, format('%s: of %s''s rate', cell, variant) AS target, ratio[2] AS measured, t.bound, false AS at_most
 	  FROM (VALUES (1, 'replay', 'nothing', 0.85), (2, 'replay', 'plpgsql', 1.9), (10, 'new', 'plpgsql', 1.15), (11, 'new', 'cte', 1.05),
