@@ -28,7 +28,8 @@ is_time(pg_atomic_uint64 *then, uint64 seconds)
 	uint64		now = GetCurrentTimestamp() / USECS_PER_SEC;
 	uint64		before = pg_atomic_read_u64(then);
 
-	return (now < before || now - before >= seconds) &&
+	/* Where the clock was put back the difference is huge. */
+	return now - before >= seconds &&
 		pg_atomic_compare_exchange_u64(then, &before, now);
 }
 

@@ -92,6 +92,7 @@ DELETE FROM notify_claim WHERE order_no = '3';
 SELECT * FROM history('3');
 -- all that is found by an index
 SET enable_seqscan = off;
+DISCARD PLANS;
 BEGIN;
 CREATE TEMP TABLE seqscans AS SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE relname ~ '^notify_';
 SELECT count(*) FROM notify_history('O5');

@@ -234,6 +234,11 @@ counted($node, 'a conflict that a person dismissed is a replay', q{
 counted($node, 'a thousand replays of one key', q{
 	SELECT count(*) FROM generate_series(1, 1000) AS n, LATERAL (SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea) OFFSET 0 * n) AS h},
 	'default/PAY received=1000 replayed=1000');
+is( $node->safe_psql('postgres', q{
+		BEGIN;
+		SELECT count(*) FROM generate_series(1, 1000) AS n, LATERAL (SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea) OFFSET 0 * n) AS h;
+		SELECT pg_current_xact_id_if_assigned() IS NULL;
+		COMMIT}), "1000\nt", 'they write nothing');
 {
 	my ($holder, $caller) = map { NotifyClaim::Session->new($node) } 1 .. 2;
 
@@ -319,8 +324,13 @@ foreach my $age ([ 7, '0 1 1' ], [ 22, '0 1 1' ], [ 2, '0 0 1' ], [ 58, '0 0 1' 
 	age($node, $age->[0]);
 	is($node->safe_psql('postgres', $minutes), $age->[1], "another $age->[0]0 seconds later");
 }
-$node->safe_psql('postgres', q{SELECT FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)});
+# So that what follows is over before the next ten seconds begin, or soon after.
+sleep 1 while time % 10 > 2;
+my $then = $node->safe_psql('postgres', q{SELECT floor(extract(epoch FROM clock_timestamp()) / 10) FROM handle_notify('T1', 'PAY', '1', 'a'::bytea)});
 is($node->safe_psql('postgres', $minutes), '1 1 1', 'what is new counts in all of them');
+age($node, 6);
+my ($still, $now) = split /\|/, $node->safe_psql('postgres', qq{SELECT split_part(($minutes), ' ', 1), floor(extract(epoch FROM clock_timestamp()) / 10)});
+is($still, $now == $then ? 1 : 0, 'until the tenth second after the minute');
 
 my $all = 'SELECT md5(string_agg(s::text, chr(10))), count(*), notify_stat_since() FROM notify_stat AS s WHERE received + rolled_back > 0';
 my $before = $node->safe_psql('postgres', $all);
@@ -396,8 +406,10 @@ $node->safe_psql('postgres', q{ALTER SYSTEM SET notify_claim.replay_alarm_count 
 $node->reload;
 my $log = -s $node->logfile;
 my $session = NotifyClaim::Session->new($node);
-$session->query(q{SELECT count(handle_notify('Q' || n, 'push', '1', 'a'::bytea, 'shop')) FROM generate_series(1, 30) AS n});
-$session->query(q{SELECT count(handle_notify('Q' || n, 'push', '1', 'a'::bytea, 'shop')) FROM generate_series(1, 30) AS n});
+my $shop = q{SELECT count(handle_notify('Q' || n, 'push', '1', 'a'::bytea, 'shop')) FROM generate_series(1, %d) AS n};
+$session->query(sprintf $shop, 30) foreach 1 .. 2;
+$session->query('SELECT pg_sleep(1.1)');
+$session->query(sprintf $shop, 1);
 my $replays = q{SELECT count(*) FROM generate_series(1, %d) AS n, LATERAL (SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea) OFFSET 0 * n) AS h};
 is($session->query(sprintf $replays, 19), 19, 'not enough calls yet');
 $session->query('SELECT pg_sleep(1.1)');
