@@ -162,7 +162,7 @@ nclaim_begin(FunctionCallInfo fcinfo)
 /*
  * Begins a procedure of several transactions, where it may end the one that it
  * is called in.  Pins hold until SPI_finish(), whatever is committed before.
- * Raises 2D000 with nothing done.
+ * Raises 2D000 or 25006 with nothing done.
  */
 void
 nclaim_begin_procedure(FunctionCallInfo fcinfo, const char *name)
@@ -174,6 +174,7 @@ nclaim_begin_procedure(FunctionCallInfo fcinfo, const char *name)
 				 errmsg("%s cannot be called inside a transaction block or a function", name),
 				 errdetail("It commits what it has done, batch by batch."),
 				 errhint("CALL it as a statement of its own.")));
+	PreventCommandIfReadOnly(name);
 	find_tables(fcinfo);
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");

@@ -207,7 +207,7 @@ take_row(const Way *way, TupleTableSlot *slot, NClaimRow *row)
 }
 
 /* Scans the index for the first row; both locks are held. */
-static bool
+static NClaimFound
 scan(const Way *way, Datum *values, NClaimRow *row)
 {
 	Relation	table = table_open(way->table, NoLock);
@@ -215,7 +215,7 @@ scan(const Way *way, Datum *values, NClaimRow *row)
 	TupleTableSlot *slot = table_slot_create(table, NULL);
 	IndexScanDesc desc = nclaim_index_beginscan(table, index, GetActiveSnapshot(), way->nkeys);
 	ScanKeyData keys[MAX_KEYS];
-	bool		found;
+	NClaimFound found;
 
 	for (int i = 0; i < way->nkeys; i++)
 	{
@@ -223,9 +223,15 @@ scan(const Way *way, Datum *values, NClaimRow *row)
 		keys[i].sk_argument = values[way->params[i]];
 	}
 	index_rescan(desc, keys, way->nkeys, NULL, 0);
-	found = index_getnext_slot(desc, ForwardScanDirection, slot);
-	if (found)
+	if (!index_getnext_slot(desc, ForwardScanDirection, slot))
+		found = NCLAIM_FOUND_NONE;
+	else if (desc->xs_recheck)
+		found = NCLAIM_FOUND_UNKNOWN;
+	else
+	{
+		found = NCLAIM_FOUND_ROW;
 		take_row(way, slot, row);
+	}
 	index_endscan(desc);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
@@ -258,7 +264,7 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 {
 	Way		   *way = &ways[statement];
 	const NClaimPlan *plan = nclaim_own_plan(statement);
-	bool		found;
+	NClaimFound found;
 
 	if (!way->direct || !is_current(way, plan) || !lock(way))
 		return NCLAIM_FOUND_UNKNOWN;
@@ -277,7 +283,7 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 	}
 	found = scan(way, values, row);
 	PopActiveSnapshot();
-	return found ? NCLAIM_FOUND_ROW : NCLAIM_FOUND_NONE;
+	return found;
 }
 
 /*

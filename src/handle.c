@@ -64,12 +64,13 @@ find_form(FunctionCallInfo fcinfo, bool body_is_text)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	form->nspoid = get_func_namespace(fcinfo->flinfo->fn_oid);
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	desc = BlessTupleDesc(CreateTupleDescCopy(desc));
+	MemoryContextSwitchTo(caller);
+	/* An outer call may still be going to use the row's type. */
 	if (form->desc != NULL)
 		FreeTupleDesc(form->desc);
-	form->desc = NULL;
-	caller = MemoryContextSwitchTo(TopMemoryContext);
-	form->desc = BlessTupleDesc(CreateTupleDescCopy(desc));
-	MemoryContextSwitchTo(caller);
+	form->desc = desc;
 	form->function = fcinfo->flinfo->fn_oid;
 	return form;
 }

@@ -130,9 +130,9 @@ note_event_type(Import *import, const char *event_type)
 
 	if (import->last_event_type != NULL && strcmp(import->last_event_type, event_type) == 0)
 		return;
-	caller = MemoryContextSwitchTo(import->context);
-	import->last_event_type = pstrdup(event_type);
-	MemoryContextSwitchTo(caller);
+	if (import->last_event_type != NULL)
+		pfree(import->last_event_type);
+	import->last_event_type = MemoryContextStrdup(import->context, event_type);
 	foreach(cell, import->event_types)
 	{
 		if (strcmp(lfirst(cell), event_type) == 0)
@@ -142,7 +142,7 @@ note_event_type(Import *import, const char *event_type)
 		nclaim_event_find(event_type) != NULL)
 		return;
 	caller = MemoryContextSwitchTo(import->context);
-	import->event_types = lappend(import->event_types, import->last_event_type);
+	import->event_types = lappend(import->event_types, pstrdup(event_type));
 	MemoryContextSwitchTo(caller);
 }
 

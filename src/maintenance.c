@@ -5,8 +5,8 @@
  *
  * What is parked is released or given up, some orders in each transaction, so
  * that their rows are not locked for long; then what is old enough is deleted.
- * An error of the first does not keep the second from being done, and is raised
- * in the end; a call that is cancelled ends at once.
+ * An error keeps nothing else from being done, and is raised in the end; a call
+ * that is cancelled ends at once.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,38 +21,38 @@
 
 PG_FUNCTION_INFO_V1(notify_claim_maintenance);
 
-/* For so many orders a transaction may change something. */
+/* So many orders are looked at in each transaction. */
 #define MAX_ORDERS	100
 
+/* So many failures are told. */
+#define MAX_TOLD	10
+
 /*
- * Releases what is parked for some orders, in a subtransaction: the transaction
- * is one at READ COMMITTED, so nothing is lost by catching what it raises.
- * Returns the error, or NULL; *more says whether there may be more.
+ * Releases what is parked for an order, in a subtransaction: the transaction is
+ * one at READ COMMITTED, so nothing is lost by catching what it raises.  Returns
+ * the error, or NULL.
  */
 static ErrorData *
-unpark_some(FunctionCallInfo fcinfo, int64 *applied, bool *more)
+unpark_order(FunctionCallInfo fcinfo, NClaimUnparking *unparking,
+			 const NClaimParkedOrder *order, int64 *applied)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData  *volatile error = NULL;
 
-	*more = false;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		*applied += nclaim_unpark_orders(fcinfo, MAX_ORDERS, more);
+		*applied += nclaim_unpark_parked(fcinfo, unparking, order);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(context);
+		MemoryContextSwitchTo(unparking->context);
 		error = CopyErrorData();
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		*more = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
@@ -60,25 +60,50 @@ unpark_some(FunctionCallInfo fcinfo, int64 *applied, bool *more)
 	return error;
 }
 
-/* The same until all orders were looked at, or an error, which is told. */
+static void
+tell(const NClaimParkedOrder *order, const ErrorData *error)
+{
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not release what is parked for order \"%s\": %s",
+					order->order_no, error->message)));
+}
+
+/*
+ * Does that for all orders: one that fails keeps the others from nothing.  Returns
+ * the first error; the first ones are told.  Orders are read once: what is parked
+ * meanwhile waits for the next time.
+ */
 static ErrorData *
 unpark_all(FunctionCallInfo fcinfo, int64 *applied)
 {
-	ErrorData  *error;
-	bool		more;
+	NClaimUnparking unparking = {CurrentMemoryContext};
+	List	   *orders = nclaim_parked_orders(NULL);
+	ErrorData  *first = NULL;
+	int			n = 0;
+	int			failed = 0;
+	ListCell   *cell;
 
-	do
+	foreach(cell, orders)
 	{
-		error = unpark_some(fcinfo, applied, &more);
-		nclaim_commit(fcinfo);
-		CHECK_FOR_INTERRUPTS();
-	} while (more);
-	if (error != NULL)
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 errmsg("could not release what is parked: %s", error->message),
-				 errdetail("What is old enough is deleted all the same.")));
-	return error;
+		ErrorData  *error = unpark_order(fcinfo, &unparking, lfirst(cell), applied);
+
+		if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			ReThrowError(error);
+		if (error != NULL && failed++ < MAX_TOLD)
+			tell(lfirst(cell), error);
+		if (first == NULL)
+			first = error;
+		else if (error != NULL)
+			FreeErrorData(error);
+		if (++n % MAX_ORDERS == 0)
+		{
+			nclaim_commit(fcinfo);
+			CHECK_FOR_INTERRUPTS();
+		}
+	}
+	nclaim_commit(fcinfo);
+	return first;
 }
 
 /*

@@ -145,7 +145,7 @@ typedef enum NClaimOwnStatement
 	/* in purge_statements.c */
 	NCLAIM_ADD_PURGE_MARKS,
 	NCLAIM_FIND_RETENTIONS,
-	NCLAIM_LOCK_PURGE_MARKS,
+	NCLAIM_READ_PURGE_MARKS,
 	NCLAIM_MOVE_PURGE_MARKS,
 	NCLAIM_FIND_CLAIMS,
 	NCLAIM_FIND_KEPT,
@@ -842,9 +842,25 @@ extern void nclaim_trigger_move(Oid from, Oid to);
 
 /* in parked.c */
 
+/* An order for which something is parked. */
+typedef struct NClaimParkedOrder
+{
+	char	   *machine;
+	char	   *order_no;
+} NClaimParkedOrder;
+
+/* What is known of a release of many. */
+typedef struct NClaimUnparking
+{
+	MemoryContext context;		/* of what follows */
+	List	   *passed_over;	/* names of machines */
+} NClaimUnparking;
+
 extern void nclaim_unpark_machine(const char *name);
-extern int64 nclaim_unpark_orders(FunctionCallInfo fcinfo, int max_orders,
-								  bool *more);
+extern List *nclaim_parked_orders(const char *name);
+extern int64 nclaim_unpark_parked(FunctionCallInfo fcinfo,
+								  NClaimUnparking *unparking,
+								  const NClaimParkedOrder *order);
 
 /* in handle.c */
 

@@ -158,53 +158,92 @@ notify_claim_unpark(PG_FUNCTION_ARGS)
 }
 
 /* Tells once that a machine's orders are passed over. */
-static List *
-pass_over(List *passed_over, const char *name)
+static void
+pass_over(NClaimUnparking *unparking, const char *name)
 {
+	MemoryContext caller = MemoryContextSwitchTo(unparking->context);
 	String	   *node = makeString(pstrdup(name));
 
-	if (list_member(passed_over, node))
-		return passed_over;
-	ereport(WARNING,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("what is parked for machine \"%s\" was passed over", name),
-			 errdetail("The table that it was declared for does not exist any more."),
-			 errhint("Confirm the table of that name with notify_machine_set().")));
-	return lappend(passed_over, node);
+	if (!list_member(unparking->passed_over, node))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("what is parked for machine \"%s\" was passed over", name),
+				 errdetail("The table that it was declared for does not exist any more."),
+				 errhint("Confirm the table of that name with notify_machine_set().")));
+		unparking->passed_over = lappend(unparking->passed_over, node);
+	}
+	MemoryContextSwitchTo(caller);
 }
 
 /*
- * Releases what is parked for the orders of a machine, or of all of them where
- * name is NULL, the longest parked first, until something has changed for so many
- * orders, which *more tells; "closes" says whether what has become stale is
- * closed.  Orders that another transaction holds are passed over.
+ * The orders of a machine, or of all where name is NULL, for which something is
+ * parked, the longest parked first; of NClaimParkedOrder, in the current memory
+ * context.  Needs an SPI connection.
  */
-static int64
-unpark_many(const char *name, int max_orders, bool closes, instr_time start,
-			bool *more)
+List *
+nclaim_parked_orders(const char *name)
 {
+	MemoryContext caller = CurrentMemoryContext;
 	Datum		value = name == NULL ? (Datum) 0 : CStringGetTextDatum(name);
 	uint64		nrows = nclaim_own_execute(NCLAIM_FIND_PARKED_ORDERS, &value,
 										   name == NULL ? "n" : " ", GetLatestSnapshot());
 	SPITupleTable *rows = SPI_tuptable;
-	List	   *passed_over = NIL;	/* names */
-	int64		applied = 0;
+	List	   *orders = NIL;
 
-	for (uint64 i = 0; i < nrows && max_orders > 0; i++)
+	MemoryContextSwitchTo(caller);
+	for (uint64 i = 0; i < nrows; i++)
 	{
-		NClaimMachine *machine = nclaim_machine_find(nclaim_own_text(rows, i, 1));
+		NClaimParkedOrder *order = palloc(sizeof(NClaimParkedOrder));
+
+		order->machine = nclaim_own_text(rows, i, 1);
+		order->order_no = nclaim_own_text(rows, i, 2);
+		orders = lappend(orders, order);
+	}
+	SPI_freetuptable(rows);
+	return orders;
+}
+
+/*
+ * Releases what is parked for the order; "closes" says whether what has become
+ * stale is closed.  An order that another transaction holds is passed over.
+ * Returns how many were applied; sets *changed where anything was.
+ */
+static int64
+unpark_order(NClaimUnparking *unparking, const NClaimParkedOrder *order,
+			 bool closes, instr_time start, bool *changed)
+{
+	NClaimMachine *machine = nclaim_machine_find(order->machine);
+
+	if (!OidIsValid(machine->relid) || machine->by_name)
+	{
+		pass_over(unparking, machine->name);
+		return 0;
+	}
+	nclaim_park_note(machine->relid, order->order_no, closes);
+	return nclaim_park_drain(start, changed);
+}
+
+/*
+ * Does that for all orders of a machine, or of all where name is NULL, until
+ * something has changed for so many.
+ */
+static int64
+unpark_many(const char *name, int max_orders, bool closes, instr_time start)
+{
+	NClaimUnparking unparking = {CurrentMemoryContext};
+	int64		applied = 0;
+	ListCell   *cell;
+
+	foreach(cell, nclaim_parked_orders(name))
+	{
 		bool		changed = false;
 
-		if (!OidIsValid(machine->relid) || machine->by_name)
-		{
-			passed_over = pass_over(passed_over, machine->name);
-			continue;
-		}
-		nclaim_park_note(machine->relid, nclaim_own_text(rows, i, 2), closes);
-		applied += nclaim_park_drain(start, &changed);
+		applied += unpark_order(&unparking, lfirst(cell), closes, start, &changed);
 		max_orders -= changed;
+		if (max_orders == 0)
+			break;
 	}
-	*more = max_orders == 0;
 	return applied;
 }
 
@@ -218,26 +257,26 @@ nclaim_unpark_machine(const char *name)
 {
 	instr_time	start;
 	int			nestlevel;
-	bool		more;
 
 	INSTR_TIME_SET_CURRENT(start);
 	nclaim_park_enter();
 	nestlevel = nclaim_limit_waits();
-	(void) unpark_many(name, PG_INT32_MAX, false, start, &more);
+	(void) unpark_many(name, PG_INT32_MAX, false, start);
 	AtEOXact_GUC(true, nestlevel);
 }
 
 /*
- * Does that for all machines, closing what has become stale, as a call of its own.
- * Returns how many were applied; *more says whether it ended before it had looked
- * at all orders.
+ * Releases what is parked for one order, and closes what has become stale, as a
+ * call of its own.  Returns how many were applied.
  */
 int64
-nclaim_unpark_orders(FunctionCallInfo fcinfo, int max_orders, bool *more)
+nclaim_unpark_parked(FunctionCallInfo fcinfo, NClaimUnparking *unparking,
+					 const NClaimParkedOrder *order)
 {
 	instr_time	start;
 	int			nestlevel = begin(fcinfo, &start);
-	int64		applied = unpark_many(NULL, max_orders, true, start, more);
+	bool		changed = false;
+	int64		applied = unpark_order(unparking, order, true, start, &changed);
 
 	AtEOXact_GUC(true, nestlevel);
 	SPI_finish();
@@ -251,13 +290,19 @@ Datum
 notify_claim_unpark_all(PG_FUNCTION_ARGS)
 {
 	int			max_orders = PG_ARGISNULL(0) ? PG_INT32_MAX : PG_GETARG_INT32(0);
-	bool		more;
+	instr_time	start;
+	int			nestlevel;
+	int64		applied;
 
 	if (max_orders < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" must be positive", "max_orders")));
-	PG_RETURN_INT64(nclaim_unpark_orders(fcinfo, max_orders, &more));
+	nestlevel = begin(fcinfo, &start);
+	applied = unpark_many(NULL, max_orders, true, start);
+	AtEOXact_GUC(true, nestlevel);
+	SPI_finish();
+	PG_RETURN_INT64(applied);
 }
 
 /* Reads a claim of a state and outcome.  Raises 42704 or 55000. */

@@ -6,16 +6,18 @@
  * Each batch is a transaction of its own, so that a purge that is cancelled loses
  * one batch, and holds back neither VACUUM nor anybody else.  Between batches the
  * extension may change hands or go away; a channel's retention is that of when
- * the purge began.
+ * the purge began.  There is one purge at a time.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
@@ -65,29 +67,23 @@ cutoff_of(SPITupleTable *rows, uint64 row)
 
 /*
  * Makes a retention of the rows from "from" to before "to", which have one
- * cutoff.  The first of all has the channels that are not declared too.
+ * cutoff.
  */
 static NClaimRetention *
-make_retention(SPITupleTable *rows, uint64 n, uint64 from, uint64 to, bool all)
+make_retention(SPITupleTable *rows, uint64 from, uint64 to)
 {
 	NClaimRetention *retention = palloc0(sizeof(NClaimRetention));
-	List	   *channels = NIL;
-	List	   *others = NIL;
+	List	   *names = NIL;
 
-	for (uint64 i = 0; i < n; i++)
+	for (uint64 i = from; i < to; i++)
 	{
 		char	   *channel = nclaim_own_text(rows, i, 1);
 
-		if (i >= from && i < to)
-			channels = lappend(channels, channel);
-		else
-			others = lappend(others, channel);
+		names = lappend(names, channel);
+		retention->others |= strcmp(channel, UNDECLARED) == 0;
 	}
 	retention->cutoff = cutoff_of(rows, from);
-	retention->nchannels = list_length(channels);
-	retention->channels = text_array(channels);
-	retention->others = all && from == 0;
-	retention->names = retention->others ? text_array(others) : retention->channels;
+	retention->names = text_array(names);
 	return retention;
 }
 
@@ -131,7 +127,7 @@ find_retentions(const NClaimPurge *purge)
 			if (cutoff_of(rows, to) != cutoff_of(rows, from))
 				break;
 		}
-		retentions = lappend(retentions, make_retention(rows, n, from, to, all));
+		retentions = lappend(retentions, make_retention(rows, from, to));
 	}
 	SPI_freetuptable(rows);
 	return retentions;
@@ -157,33 +153,20 @@ end_batch(NClaimPurge *purge)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Takes a step until it has nothing left to do; false where another purge is at it. */
-static bool
+/* Takes a step until it has nothing left to do. */
+static void
 take_steps(NClaimPurge *purge, NClaimRetention *retention, PurgeStep step)
 {
-	bool		mine;
 	bool		more;
 
 	retention->position = 0;
 	do
 	{
 		begin_batch();
-		mine = nclaim_purge_begin(retention);
-		more = mine && step(retention, purge->batch, &purge->claims);
+		nclaim_purge_begin(retention);
+		more = step(retention, purge->batch, &purge->claims);
 		end_batch(purge);
 	} while (more);
-	return mine;
-}
-
-static void
-purge_retention(NClaimPurge *purge, NClaimRetention *retention)
-{
-	if (!take_steps(purge, retention, nclaim_purge_kept) ||
-		!take_steps(purge, retention, nclaim_purge_claims) ||
-		!take_steps(purge, retention, nclaim_purge_reviews))
-		ereport(NOTICE,
-				(errmsg("another session purges the same channels"),
-				 errdetail("The rest is left to it.")));
 }
 
 static void
@@ -201,20 +184,45 @@ purge_outbox(NClaimPurge *purge)
 }
 
 /*
+ * One purge at a time: the session's own lock, which outlives the batches, and
+ * goes with an error.  Raises 55P03 where another one is at it.
+ */
+static void
+lock_purges(LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationRelationId, nclaim_extension_claim_table(), 1);
+	if (LockAcquire(tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("another session is purging"),
+				 errhint("Try again when it has ended.")));
+}
+
+/*
  * Does what is asked for, and counts it, within a procedure that has begun.
  * Raises like notify_purge.
  */
 void
 nclaim_purge(NClaimPurge *purge)
 {
-	List	   *retentions = find_retentions(purge);
+	LOCKTAG		tag;
+	List	   *retentions;
 	ListCell   *cell;
 
+	lock_purges(&tag);
+	retentions = find_retentions(purge);
 	nclaim_commit(purge->fcinfo);
 	foreach(cell, retentions)
-		purge_retention(purge, lfirst(cell));
+	{
+		NClaimRetention *retention = lfirst(cell);
+
+		take_steps(purge, retention, nclaim_purge_kept);
+		take_steps(purge, retention, nclaim_purge_claims);
+		take_steps(purge, retention, nclaim_purge_reviews);
+	}
 	if (purge->outbox_cutoff != DT_NOBEGIN)
 		purge_outbox(purge);
+	LockRelease(&tag, ExclusiveLock, true);
 }
 
 /* How many rows a transaction deletes at most.  Raises 22004 and 22023. */
@@ -259,7 +267,7 @@ nclaim_counts(FunctionCallInfo fcinfo, int64 first, int64 second)
 /*
  * notify_purge(older_than, batch, channel, force, outbox_older_than, claims,
  * messages).  Raises 2D000 where it cannot commit, 22004 and 22023 for bad
- * arguments, 42704 for an unknown channel.
+ * arguments, 42704 for an unknown channel, 55P03 beside another purge.
  */
 Datum
 notify_claim_purge(PG_FUNCTION_ARGS)

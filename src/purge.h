@@ -17,11 +17,8 @@
 typedef struct NClaimRetention
 {
 	TimestampTz cutoff;
-	int			nchannels;
-	Datum		channels;		/* text[], of their rows in notify_purge_mark */
-	Datum		names;			/* text[]: theirs, or if "others" is true
-								 * those of all others */
-	bool		others;
+	Datum		names;			/* text[], of the channels */
+	bool		others;			/* and those that are not declared */
 
 	/* for purge_claims.c */
 	int64		position;		/* in notify_purge_kept, then in notify_claim */
@@ -55,7 +52,7 @@ extern Datum nclaim_counts(FunctionCallInfo fcinfo, int64 first, int64 second);
 
 /* in purge_claims.c */
 
-extern bool nclaim_purge_begin(NClaimRetention *retention);
+extern void nclaim_purge_begin(NClaimRetention *retention);
 extern bool nclaim_purge_kept(NClaimRetention *retention, int batch, int64 *count);
 extern bool nclaim_purge_claims(NClaimRetention *retention, int batch, int64 *count);
 extern bool nclaim_purge_reviews(NClaimRetention *retention, int batch, int64 *count);

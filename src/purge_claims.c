@@ -29,8 +29,7 @@
  * so either the review is seen here, or the claim is found gone there.  A
  * duplicate that sees the claim replays; one that does not is a first delivery.
  *
- * A batch locks the marks of its channels: of two purges at once the second one
- * leaves these channels to the first.
+ * There is one purge at a time (purge.c), so nobody else moves the marks.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,28 +41,21 @@
 #include "compat.h"
 #include "purge.h"
 
-/*
- * Locks the channels' marks until the batch is committed.  False where another
- * purge has one of them.
- */
-bool
+/* Reads the channels' marks, for each batch anew. */
+void
 nclaim_purge_begin(NClaimRetention *retention)
 {
-	bool		locked;
-
-	nclaim_own_execute(NCLAIM_LOCK_PURGE_MARKS, &retention->channels, NULL, InvalidSnapshot);
-	locked = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 1)) == retention->nchannels;
-	retention->low = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 2));
-	if (locked && !retention->begun)
+	nclaim_own_execute(NCLAIM_READ_PURGE_MARKS, &retention->names, NULL, InvalidSnapshot);
+	retention->low = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 1));
+	if (!retention->begun)
 	{
 		retention->begun = true;
-		retention->mark = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 3));
-		retention->decided = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 4));
-		retention->undecided = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 5));
+		retention->mark = DatumGetInt64(nclaim_own_value(SPI_tuptable, 0, 2));
+		retention->decided = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 3));
+		retention->undecided = DatumGetBool(nclaim_own_value(SPI_tuptable, 0, 4));
 		retention->left = PG_INT64_MAX;
 	}
 	SPI_freetuptable(SPI_tuptable);
-	return locked;
 }
 
 /* Deletes what is about the claims, or the reviews. */
@@ -168,7 +160,7 @@ move_marks(const NClaimRetention *retention, int64 looked)
 		Min(retention->mark, Min(looked, retention->left - 1));
 	bool		sets = !retention->undecided && retention->position > retention->low;
 	Datum		values[4] = {
-		retention->channels,
+		retention->names,
 		Int64GetDatum(low),
 		Int64GetDatum(retention->position),
 		FullTransactionIdGetDatum(ReadNextFullTransactionId())

@@ -21,9 +21,16 @@
 #define IS_CLOSED \
 	"r.state::pg_catalog.text OPERATOR(pg_catalog.<>) 'OPEN'::pg_catalog.text"
 
-/* Is the row's channel one of "names", or none of them where "others" is true? */
+/* What an interval that no timestamp goes back by means is forever. */
+#define BACK(from, age) \
+	"CASE WHEN " age " OPERATOR(pg_catalog.>) '5000 years'::pg_catalog.interval" \
+	" THEN '-infinity'::pg_catalog.timestamptz ELSE " from " OPERATOR(pg_catalog.-) " age " END"
+
+/* Is the row's channel one of "names", or if "others" is true one that is not declared? */
 #define IS_OF(row, names, others) \
-	"(" row ".channel::pg_catalog.text OPERATOR(pg_catalog.=) ANY (" names ")) OPERATOR(pg_catalog.<>) " others
+	"(" row ".channel::pg_catalog.text OPERATOR(pg_catalog.=) ANY (" names ")" \
+	" OR (" others " AND " row ".channel OPERATOR(pg_catalog.<>) 'default'" \
+	" AND NOT (" NCLAIM_THERE_IS("@.notify_channel AS x WHERE x.channel OPERATOR(pg_catalog.=) " row ".channel") ")))"
 
 /* Is a claim to be kept, however old it is?  What is decided holds for a time. */
 #define IS_OPENLY_REVIEWED \
@@ -61,14 +68,14 @@ const NClaimOwnSql nclaim_purge_statements[] = {
 	/*
 	 * Channels with their cutoff, those that retain longest first, whether $2
 	 * is less than they retain, what they retain, and whether they are
-	 * declared.  Those that are not count as the longest.  An interval that
-	 * no timestamp goes back by means forever.
+	 * declared.  Those that are not count as the longest.  Ages are compared
+	 * as times: how long a month is depends on when.
 	 */
 	PURGE(NCLAIM_FIND_RETENTIONS) = {
-		"SELECT n.channel::pg_catalog.text, CASE WHEN n.age OPERATOR(pg_catalog.>) '5000 years'::pg_catalog.interval"
-		" THEN '-infinity'::pg_catalog.timestamptz ELSE $1 OPERATOR(pg_catalog.-) n.age END AS cutoff,"
-		" $2 OPERATOR(pg_catalog.<) n.retain, n.retain::pg_catalog.text, n.declared"
-		" FROM (SELECT k.*, COALESCE($2, k.retain, pg_catalog.max(k.retain) OVER ()) AS age FROM ("
+		"SELECT n.channel::pg_catalog.text, COALESCE(n.asked, n.retained) AS cutoff,"
+		" n.declared AND n.asked OPERATOR(pg_catalog.>) n.retained, n.retain::pg_catalog.text, n.declared"
+		" FROM (SELECT k.*, CASE WHEN $2 IS NOT NULL THEN " BACK("$1", "$2") " END AS asked,"
+		" COALESCE(" BACK("$1", "k.retain") ", pg_catalog.min(" BACK("$1", "k.retain") ") OVER ()) AS retained FROM ("
 		"SELECT m.channel, COALESCE(c.retain, CASE WHEN m.channel OPERATOR(pg_catalog.=) 'default'"
 		" THEN $3::pg_catalog.interval END) AS retain,"
 		" c.channel IS NOT NULL OR m.channel OPERATOR(pg_catalog.=) 'default' AS declared"
@@ -79,17 +86,13 @@ const NClaimOwnSql nclaim_purge_statements[] = {
 		4, {TIMESTAMPTZOID, INTERVALOID, TEXTOID, VARCHAROID}
 	},
 
-	/*
-	 * How many there are that nobody else is at; where to begin, the mark, is
-	 * it decided, and is some mark not?
-	 */
-	PURGE(NCLAIM_LOCK_PURGE_MARKS) = {
-		"SELECT pg_catalog.count(*), pg_catalog.min(k.low), pg_catalog.min(k.mark),"
+	/* Where to begin, the mark, is it decided, and is some mark not? */
+	PURGE(NCLAIM_READ_PURGE_MARKS) = {
+		"SELECT pg_catalog.min(k.low), pg_catalog.min(k.mark),"
 		" pg_catalog.bool_and(COALESCE(k.decided, false)), pg_catalog.bool_or(NOT COALESCE(k.decided, true))"
 		" FROM (SELECT m.low, m.mark,"
 		" pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) OPERATOR(pg_catalog.>=) m.mark_xmax AS decided"
-		" FROM @.notify_purge_mark AS m WHERE m.channel::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1)"
-		" FOR NO KEY UPDATE SKIP LOCKED) AS k",
+		" FROM @.notify_purge_mark AS m WHERE m.channel::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1)) AS k",
 		1, {TEXTARRAYOID}
 	},
 	PURGE(NCLAIM_MOVE_PURGE_MARKS) = {

@@ -116,8 +116,8 @@ BEGIN
 	END IF;
 	RETURN 'L' || n;
 END $$;
-CREATE VIEW looked_at AS SELECT look(n) AS t, 1 AS o FROM generate_series(1, 30000) AS n;
-SELECT imported FROM notify_import('looked_at', 't', 'o', 'push');
+CREATE VIEW looked_at AS SELECT look(n) AS t, 1 AS o, 'push' || n % 2 AS e FROM generate_series(1, 30000) AS n;
+SELECT imported FROM notify_import('looked_at', 't', 'o', event_column => 'e');
 SELECT count(*), max(bytes) - min(bytes) < 500000 AS flat FROM memory;
 DELETE FROM memory;
 CREATE FUNCTION look_each() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -50,7 +50,7 @@ SELECT count(*) AS transactions, max(n) AS largest FROM (SELECT count(*) AS n FR
 SELECT biz_key FROM notify_purge_kept JOIN notify_claim ON id = claim;
 CALL notify_maintenance();
 
--- an error that is for the caller keeps nothing else from being done, and is raised in the end
+-- an error that is for the caller keeps nothing else from being done, no other order either, and is raised in the end
 TRUNCATE moved;
 INSERT INTO poison VALUES ('252', '53100');
 ALTER TABLE biz_order DISABLE TRIGGER USER;

@@ -47,6 +47,8 @@ CALL notify_purge();
 ROLLBACK;
 DO $$ DECLARE c bigint; m bigint; BEGIN BEGIN CALL notify_purge(claims => c, messages => m); EXCEPTION WHEN division_by_zero THEN END; END $$;
 CALL notify_purge(channel => 'none');
+-- ages are compared as times: a year is more than its 12 months of 30 days
+CALL notify_purge('361 days', channel => 'year');
 CALL notify_purge(channel => '');
 -- with nothing there, also in a procedure
 CALL notify_purge();
@@ -266,6 +268,7 @@ TABLE state;
 --
 -- Channels that are not declared any more: as those that retain longest
 --
+SELECT notify_channel_add('nearly', retain => '364 days');
 SELECT claim('g1', '368 days', channel => 'later'), claim('g2', '363 days', channel => 'later');
 DELETE FROM notify_channel WHERE channel = 'later';
 CALL notify_purge();

@@ -221,9 +221,9 @@ counted($node, 'a call inside a call', q{SELECT handle_notify('N1', 'outer', '7'
 	'default/outer received=1 applied=1', 'default/push received=1 applied=1');
 $node->safe_psql('postgres', 'SELECT notify_stat_reset()');
 $node->safe_psql('postgres', q{BEGIN; SELECT handle_notify('M1', 'push', '1', 'a'::bytea); SAVEPOINT s; SELECT handle_notify('M2', 'push', '1', 'a'::bytea);
-	RELEASE s; SELECT handle_notify('M3', 'push', '1', 'a'::bytea); COMMIT});
-is($node->safe_psql('postgres', q{SELECT received, min_ms <= total_ms / 3, max_ms < total_ms, max_ms >= total_ms / 3, min_ms <= p50, p99 <= max_ms
-	FROM notify_stat WHERE event_type = 'push'}), '3|t|t|t|t|t', 'the least and the most of several in one transaction');
+	RELEASE s; COMMIT});
+is($node->safe_psql('postgres', q{SELECT received, min_ms <= total_ms / 2, max_ms < total_ms, max_ms >= total_ms / 2, min_ms <= p50, p99 <= max_ms
+	FROM notify_stat WHERE event_type = 'push'}), '2|t|t|t|t|t', 'the least and the most of several in one transaction');
 counted($node, 'prepared counts as committed', q{
 	BEGIN; SELECT handle_notify('2P', 'push', '1', 'a'::bytea); PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'},
 	'default/push received=1 applied=1');
