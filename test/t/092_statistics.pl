@@ -274,6 +274,10 @@ $node->safe_psql('postgres', q{
 is( $node->safe_psql('postgres', q{
 		SELECT received, over_budget, max_ms >= 250, min_ms < 200, p99 BETWEEN 0.8 * max_ms AND max_ms, total_ms > max_ms + min_ms - 0.001, p50 < 100
 		FROM notify_stat WHERE event_type = 'slow'}), '2|1|t|t|t|t|t', 'a call over the budget');
+$node->safe_psql('postgres', 'SELECT notify_stat_reset()');
+$node->safe_psql('postgres', q{BEGIN; SELECT FROM handle_notify('W1', 'slow', '1', 'a'::bytea); SAVEPOINT s;
+	SELECT FROM handle_notify('W2', 'slow', '1', 'a'::bytea); RELEASE s; COMMIT});
+is($node->safe_psql('postgres', q{SELECT received, p50 < 100, p99 > 200 FROM notify_stat WHERE event_type = 'slow'}), '2|t|t', 'a slow one in a subtransaction');
 $node->safe_psql('postgres', q{SELECT notify_stat_reset(); SELECT FROM handle_notify('T9', 'refused', '1', 'a'::bytea)});
 is($node->safe_psql('postgres', q{SELECT received, conflicts FROM notify_rate WHERE channel = 'default' AND minutes = 1}), '1|0', 'a refusal is no conflict');
 is($node->safe_psql('postgres', q{SELECT replay_ratio, conflicts_rolled_back FROM notify_health}), '0|0', 'the health of that');
