@@ -178,31 +178,36 @@ static void
 make_way(Way *way, NClaimOwnStatement statement)
 {
 	const NClaimPlan *plan = nclaim_own_plan(statement);
-	MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+	MemoryContext caller;
 
 	memset(way, 0, sizeof(*way));
-	MemoryContextSwitchTo(caller);
 	nclaim_own_make_plan(statement);
 	if (!nclaim_plan_is_current(plan))
 		return;
-	MemoryContextSwitchTo(TopMemoryContext);
+	caller = MemoryContextSwitchTo(TopMemoryContext);
 	way->direct = take_plan(way, nclaim_plan_statement(plan));
 	MemoryContextSwitchTo(caller);
 	way->serial = plan->serial;
 	way->generation = plan->generation;
 }
 
-/* Copies the columns, to the current memory context. */
+/* Copies a value that goes away to the current memory context, if it is not null. */
+static void
+keep_value(NClaimRow *row, int n, TupleDesc desc, AttrNumber column)
+{
+	Form_pg_attribute attribute = TupleDescAttr(desc, column - 1);
+
+	if (!row->nulls[n])
+		row->values[n] = datumCopy(row->values[n], attribute->attbyval, attribute->attlen);
+}
+
 static void
 take_row(const Way *way, TupleTableSlot *slot, NClaimRow *row)
 {
 	for (int i = 0; i < way->ncolumns; i++)
 	{
-		Form_pg_attribute attribute = TupleDescAttr(slot->tts_tupleDescriptor, way->columns[i] - 1);
-
 		row->values[i] = slot_getattr(slot, way->columns[i], &row->nulls[i]);
-		if (!row->nulls[i])
-			row->values[i] = datumCopy(row->values[i], attribute->attbyval, attribute->attlen);
+		keep_value(row, i, slot->tts_tupleDescriptor, way->columns[i]);
 	}
 }
 
@@ -309,11 +314,8 @@ nclaim_find(NClaimOwnStatement statement, Datum *values, Snapshot snapshot,
 	rows = SPI_tuptable;
 	for (int i = 0; n > 0 && i < rows->tupdesc->natts; i++)
 	{
-		Form_pg_attribute attribute = TupleDescAttr(rows->tupdesc, i);
-
 		row->values[i] = SPI_getbinval(rows->vals[0], rows->tupdesc, i + 1, &row->nulls[i]);
-		if (!row->nulls[i])
-			row->values[i] = datumCopy(row->values[i], attribute->attbyval, attribute->attlen);
+		keep_value(row, i, rows->tupdesc, i + 1);
 	}
 	SPI_freetuptable(rows);
 	return n > 0;
