@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/snapmgr.h"
 
 #include "purge.h"
 
@@ -44,7 +45,10 @@ unpark_order(FunctionCallInfo fcinfo, NClaimUnparking *unparking,
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
+		/* A procedure has none, and a body that is toasted needs one. */
+		PushActiveSnapshot(GetTransactionSnapshot());
 		*applied += nclaim_unpark_parked(fcinfo, unparking, order);
+		PopActiveSnapshot();
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -78,12 +82,15 @@ static ErrorData *
 unpark_all(FunctionCallInfo fcinfo, int64 *applied)
 {
 	NClaimUnparking unparking = {CurrentMemoryContext};
-	List	   *orders = nclaim_parked_orders(NULL);
+	List	   *orders;
 	ErrorData  *first = NULL;
 	int			n = 0;
 	int			failed = 0;
 	ListCell   *cell;
 
+	PushActiveSnapshot(GetTransactionSnapshot());
+	orders = nclaim_parked_orders(NULL);
+	PopActiveSnapshot();
 	foreach(cell, orders)
 	{
 		ErrorData  *error = unpark_order(fcinfo, &unparking, lfirst(cell), applied);

@@ -67,13 +67,13 @@ const NClaimOwnSql nclaim_purge_statements[] = {
 
 	/*
 	 * Channels with their cutoff, those that retain longest first, whether $2
-	 * is less than they retain, what they retain, and whether they are
-	 * declared.  Those that are not count as the longest.  Ages are compared
-	 * as times: how long a month is depends on when.
+	 * is less than they retain, and what they retain.  Those that are not
+	 * declared count as the longest.  Ages are compared as times: how long a
+	 * month is depends on when.
 	 */
 	PURGE(NCLAIM_FIND_RETENTIONS) = {
 		"SELECT n.channel::pg_catalog.text, COALESCE(n.asked, n.retained) AS cutoff,"
-		" n.declared AND n.asked OPERATOR(pg_catalog.>) n.retained, n.retain::pg_catalog.text, n.declared"
+		" n.declared AND n.asked OPERATOR(pg_catalog.>) n.retained, n.retain::pg_catalog.text"
 		" FROM (SELECT k.*, CASE WHEN $2 IS NOT NULL THEN " BACK("$1", "$2") " END AS asked,"
 		" COALESCE(" BACK("$1", "k.retain") ", pg_catalog.min(" BACK("$1", "k.retain") ") OVER ()) AS retained FROM ("
 		"SELECT m.channel, COALESCE(c.retain, CASE WHEN m.channel OPERATOR(pg_catalog.=) 'default'"
