@@ -383,10 +383,6 @@ CREATE FUNCTION bench.sample_line(sampled bigint) RETURNS text LANGUAGE sql AS $
 	FROM bench.sample AS s JOIN bench.context AS c USING (calls)
 	WHERE s.calls = sampled GROUP BY s.calls $$;
 
--- The first notification, and what another transaction holds.
+-- The first notification.
 SELECT handle_notify('T0', 'PAY', '0', 'body 0');
 SELECT handle_notify('same', 'audit', '1', '{"a":1,"meta":{}}', 'json'), handle_notify('same', 'audit', '1', 'a=1', 'form');
-BEGIN;
-UPDATE shop.held_order SET status = status;
-SELECT handle_notify('held', 'audit', '1', 'b');
-PREPARE TRANSACTION 'held';
