@@ -297,7 +297,6 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 		TimestampTzGetDatum(claim->created_at)
 	};
 	char		nulls[11];
-	bool		isnull;
 
 	nclaim_channel_hold(notice->channel);
 	PreventCommandIfReadOnly("handle_notify");
@@ -308,11 +307,8 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 		nulls[4] = 'n';
 	if (claim->message_id == NULL)
 		nulls[9] = 'n';
-	if (nclaim_own_execute(NCLAIM_INSERT_CLAIM, values, nulls, InvalidSnapshot) == 0)
+	if (!nclaim_insert(NCLAIM_INSERT_CLAIM, values, nulls, claim->contested, &claim->id))
 		return false;
-	claim->id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-											SPI_tuptable->tupdesc, 1, &isnull));
-	SPI_freetuptable(SPI_tuptable);
 	if (notice->settings->keep_body || strcmp(claim->state, "PARKED") == 0)
 		keep_body(notice, claim->id);
 	return true;

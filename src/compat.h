@@ -52,6 +52,7 @@ nclaim_json_lexer(const char *bytes, size_t length)
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "executor/executor.h"
 #include "fmgr.h"
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -128,6 +129,56 @@ nclaim_index_beginscan(Relation table, Relation index, Snapshot snapshot, int nk
 	return index_beginscan(table, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(table, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* Has the table a column that is computed from others? */
+static inline bool
+nclaim_has_generated(const TupleConstr *constraints)
+{
+#if PG_VERSION_NUM >= 180000
+	return constraints->has_generated_stored || constraints->has_generated_virtual;
+#else
+	return constraints->has_generated_stored;
+#endif
+}
+
+/*
+ * Waits for a row in these unique indexes that is not committed; false where there
+ * is one in the end.
+ */
+static inline bool
+nclaim_check_indexes(ResultRelInfo *table, TupleTableSlot *slot, EState *estate,
+					 List *indexes)
+{
+	ItemPointerData other;
+#if PG_VERSION_NUM >= 180000
+	ItemPointerData none;
+
+	ItemPointerSetInvalid(&none);
+	return ExecCheckIndexConstraints(table, slot, estate, &other, &none, indexes);
+#else
+	return ExecCheckIndexConstraints(table, slot, estate, &other, indexes);
+#endif
+}
+
+/*
+ * Inserts a row that is in the table into its indexes; *conflict is set where one
+ * of "arbiters" has another row, or has one that is not committed.
+ */
+static inline void
+nclaim_insert_index_tuples(ResultRelInfo *table, TupleTableSlot *slot, EState *estate,
+						   List *arbiters, bool *conflict)
+{
+#if PG_VERSION_NUM >= 190000
+	list_free(ExecInsertIndexTuples(table, estate, arbiters == NIL ? 0 : EIIT_NO_DUPE_ERROR,
+									slot, arbiters, conflict));
+#elif PG_VERSION_NUM >= 160000
+	list_free(ExecInsertIndexTuples(table, slot, estate, false, arbiters != NIL, conflict,
+									arbiters, false));
+#else
+	list_free(ExecInsertIndexTuples(table, slot, estate, false, arbiters != NIL, conflict,
+									arbiters));
 #endif
 }
 

@@ -259,9 +259,12 @@ nclaim_own_sql(const char *sql)
 	return buf.data;
 }
 
-/* Becomes the tables' owner; undone by owner_leave(), or by an abort. */
-static void
-owner_enter(Oid *userid, int *sec_context)
+/*
+ * Becomes the tables' owner; undone by SetUserIdAndSecContext() with what was, or
+ * by an abort.
+ */
+void
+nclaim_own_enter(Oid *userid, int *sec_context)
 {
 	GetUserIdAndSecContext(userid, sec_context);
 	SetUserIdAndSecContext(own.owner,
@@ -322,7 +325,7 @@ nclaim_own_make_plan(NClaimOwnStatement statement)
 	Oid			userid;
 	int			sec_context;
 
-	owner_enter(&userid, &sec_context);
+	nclaim_own_enter(&userid, &sec_context);
 	(void) own_plan(statement);
 	SetUserIdAndSecContext(userid, sec_context);
 }
@@ -342,7 +345,7 @@ nclaim_own_execute(NClaimOwnStatement statement, Datum *values,
 	int			sec_context;
 	int			result;
 
-	owner_enter(&userid, &sec_context);
+	nclaim_own_enter(&userid, &sec_context);
 	spi = own_plan(statement);
 	result = SPI_execute_snapshot(spi, values, nulls, snapshot, InvalidSnapshot,
 								  false, true, 0);
@@ -372,7 +375,7 @@ nclaim_own_run(const char *sql, int nargs, const char *const *texts)
 		values[i] = texts[i] == NULL ? (Datum) 0 : CStringGetTextDatum(texts[i]);
 	}
 
-	owner_enter(&userid, &sec_context);
+	nclaim_own_enter(&userid, &sec_context);
 	result = SPI_execute_with_args(nclaim_own_sql(sql), nargs, argtypes,
 								   values, nulls, false, 0);
 	return owner_leave(userid, sec_context, result);

@@ -40,8 +40,7 @@
 /* How a statement's row is found, as its plan has it. */
 typedef struct Way
 {
-	uint64		serial;			/* of the plan; 0: not looked at */
-	int			generation;
+	NClaimPlan	plan;			/* that was looked at */
 	bool		direct;			/* by what follows */
 	Oid			table;
 	Oid			index;
@@ -53,21 +52,6 @@ typedef struct Way
 } Way;
 
 static Way	ways[NCLAIM_OWN_STATEMENTS];
-
-static bool
-is_current(const Way *way, const NClaimPlan *plan)
-{
-	return way->serial == plan->serial && way->generation == plan->generation &&
-		nclaim_plan_is_current(plan);
-}
-
-static Node *
-without_relabel(Node *node)
-{
-	while (IsA(node, RelabelType))
-		node = (Node *) ((RelabelType *) node)->arg;
-	return node;
-}
 
 /* A condition "column of the index = parameter" as a key; false for another. */
 static bool
@@ -84,8 +68,8 @@ take_key(Way *way, Node *clause, Relation index)
 
 	if (!IsA(clause, OpExpr) || list_length(op->args) != 2 || way->nkeys == MAX_KEYS)
 		return false;
-	left = without_relabel(linitial(op->args));
-	right = without_relabel(lsecond(op->args));
+	left = nclaim_plan_without_relabel(linitial(op->args));
+	right = nclaim_plan_without_relabel(lsecond(op->args));
 	if (!IsA(left, Var) || ((Var *) left)->varno != INDEX_VAR || !IsA(right, Param))
 		return false;
 	param = (Param *) right;
@@ -107,7 +91,7 @@ take_key(Way *way, Node *clause, Relation index)
 static bool
 take_column(Way *way, const TargetEntry *entry, Relation index)
 {
-	Var		   *var = (Var *) without_relabel((Node *) entry->expr);
+	Var		   *var = (Var *) nclaim_plan_without_relabel((Node *) entry->expr);
 	AttrNumber	column;
 
 	if (!IsA(var, Var) || var->varattno <= 0 || way->ncolumns == NCLAIM_MAX_COLUMNS)
@@ -148,12 +132,16 @@ index_conditions(const Plan *plan, Oid *index)
 static bool
 take_plan(Way *way, const PlannedStmt *statement)
 {
-	List	   *conditions = index_conditions(statement->planTree, &way->index);
-	RangeTblEntry *table = linitial_node(RangeTblEntry, statement->rtable);
+	List	   *conditions;
+	RangeTblEntry *table;
 	Relation	index;
 	bool		taken = true;
 	ListCell   *cell;
 
+	if (statement == NULL)
+		return false;
+	conditions = index_conditions(statement->planTree, &way->index);
+	table = linitial_node(RangeTblEntry, statement->rtable);
 	if (conditions == NIL || statement->commandType != CMD_SELECT ||
 		statement->rowMarks != NIL || statement->subplans != NIL ||
 		table->rtekind != RTE_RELATION ||
@@ -187,8 +175,7 @@ make_way(Way *way, NClaimOwnStatement statement)
 	caller = MemoryContextSwitchTo(TopMemoryContext);
 	way->direct = take_plan(way, nclaim_plan_statement(plan));
 	MemoryContextSwitchTo(caller);
-	way->serial = plan->serial;
-	way->generation = plan->generation;
+	way->plan = *plan;
 }
 
 /* Copies a value that goes away to the current memory context, if it is not null. */
@@ -271,10 +258,10 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 	const NClaimPlan *plan = nclaim_own_plan(statement);
 	NClaimFound found;
 
-	if (!way->direct || !is_current(way, plan) || !lock(way))
+	if (!way->direct || !nclaim_plan_is_same(&way->plan, plan) || !lock(way))
 		return NCLAIM_FOUND_UNKNOWN;
 	/* Locking may have brought news. */
-	if (!is_current(way, plan))
+	if (!nclaim_plan_is_same(&way->plan, plan))
 		return NCLAIM_FOUND_UNKNOWN;
 
 	/* As SPI_execute_snapshot() does. */
@@ -304,7 +291,7 @@ nclaim_find(NClaimOwnStatement statement, Datum *values, Snapshot snapshot,
 	SPITupleTable *rows;
 	uint64		n;
 
-	if (!is_current(way, nclaim_own_plan(statement)))
+	if (!nclaim_plan_is_same(&way->plan, nclaim_own_plan(statement)))
 		make_way(way, statement);
 	found = nclaim_find_directly(statement, values, snapshot, row);
 	if (found != NCLAIM_FOUND_UNKNOWN)

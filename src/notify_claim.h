@@ -57,7 +57,9 @@ typedef struct NClaimPlan
 extern void nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs,
 								Oid *argtypes);
 extern bool nclaim_plan_is_current(const NClaimPlan *plan);
+extern bool nclaim_plan_is_same(const NClaimPlan *seen, const NClaimPlan *plan);
 extern PlannedStmt *nclaim_plan_statement(const NClaimPlan *plan);
+extern Node *nclaim_plan_without_relabel(Node *node);
 extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);
 extern void nclaim_plan_free(NClaimPlan *plan);
 extern void nclaim_plan_retire(NClaimPlan *plan);
@@ -199,6 +201,7 @@ extern Oid	nclaim_extension_namespace(void);
 extern Oid	nclaim_extension_claim_table(void);
 extern Oid	nclaim_extension_channel_table(void);
 extern Oid	nclaim_extension_moved_function(void);
+extern void nclaim_own_enter(Oid *userid, int *sec_context);
 extern char *nclaim_own_sql(const char *sql);
 extern const NClaimPlan *nclaim_own_plan(NClaimOwnStatement statement);
 extern void nclaim_own_make_plan(NClaimOwnStatement statement);
@@ -237,6 +240,11 @@ extern NClaimFound nclaim_find_directly(NClaimOwnStatement statement, Datum *val
 										Snapshot snapshot, NClaimRow *row);
 extern bool nclaim_find(NClaimOwnStatement statement, Datum *values,
 						Snapshot snapshot, NClaimRow *row);
+
+/* in insert.c */
+
+extern bool nclaim_insert(NClaimOwnStatement statement, Datum *values,
+						  const char *nulls, bool contested, int64 *returned);
 
 /* in digest.c */
 
@@ -693,6 +701,7 @@ typedef struct NClaimClaim
 	const char *outcome;
 	Jsonb	   *result;
 	pg_uuid_t  *message_id;		/* NULL: no message */
+	bool		contested;		/* no order is locked for it */
 	TimestampTz created_at;
 } NClaimClaim;
 

@@ -69,11 +69,33 @@ nclaim_plan_is_current(const NClaimPlan *plan)
 		plan_source(plan)->gplan->generation == plan->generation;
 }
 
-/* The plan itself; it is current. */
+/* Is the plan current, and the one that "seen" is a copy of? */
+bool
+nclaim_plan_is_same(const NClaimPlan *seen, const NClaimPlan *plan)
+{
+	return seen->serial == plan->serial && seen->generation == plan->generation &&
+		nclaim_plan_is_current(plan);
+}
+
+/*
+ * The plan itself, which is current; NULL where rules have made several statements,
+ * or none, out of one.
+ */
 PlannedStmt *
 nclaim_plan_statement(const NClaimPlan *plan)
 {
-	return linitial_node(PlannedStmt, plan_source(plan)->gplan->stmt_list);
+	List	   *statements = plan_source(plan)->gplan->stmt_list;
+
+	return list_length(statements) == 1 ? linitial_node(PlannedStmt, statements) : NULL;
+}
+
+/* An expression of a plan without changes of its type that change no bit of it. */
+Node *
+nclaim_plan_without_relabel(Node *node)
+{
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return node;
 }
 
 /*

@@ -1,0 +1,403 @@
+/*-------------------------------------------------------------------------
+ *
+ * insert.c
+ *		Inserting a row into the extension's own tables, without starting the
+ *		executor where the planner's plan is an insertion and nothing else.
+ *
+ * Most of what a statement that inserts one row costs is to start and to end it.
+ * As in find.c the planner decides whether that can be left out: only where the
+ * plan of the statement inserts one row of parameters, constants and a sequence's
+ * number into a plain table without a trigger.  A rule, a policy, a partitioned
+ * table, a table that another node has and a default that is computed show in the
+ * plan.  The row then goes through the executor's own functions for tables,
+ * constraints and indexes, as that of a logical replication worker does.
+ *
+ * ON CONFLICT DO NOTHING is done without a speculative insertion, which would have
+ * to be confirmed in the WAL: the row is inserted, and the index says whether there
+ * is another one, as for a constraint that is checked later.  Whoever comes second
+ * to the index is told, removes what it has inserted, and the executor decides: it
+ * waits for the other one.  The first one is not told, and waits for nobody.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/plannodes.h"
+#include "storage/lmgr.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "notify_claim.h"
+
+#define MAX_ARGS	3
+
+typedef enum SourceKind
+{
+	SOURCE_CONSTANT,
+	SOURCE_PARAMETER,
+	SOURCE_NUMBER,				/* of a sequence */
+} SourceKind;
+
+/* Where the value of a column comes from. */
+typedef struct Source
+{
+	SourceKind	kind;
+	Datum		constant;
+	bool		isnull;
+	int			param;
+	Oid			sequence;
+	bool		coerced;		/* the parameter, by what follows */
+	FmgrInfo	function;
+	Oid			collation;
+	int			nargs;
+	Datum		args[MAX_ARGS]; /* the first is the parameter */
+} Source;
+
+/* How a statement's row is inserted, as its plan has it. */
+typedef struct Way
+{
+	NClaimPlan	plan;			/* that was looked at */
+	bool		direct;			/* by what follows */
+	Oid			table;
+	List	   *arbiters;		/* NIL: a duplicate is an error */
+	AttrNumber	returned;		/* 0: none */
+	int			nsources;
+	Source	   *sources;		/* in the order of the columns */
+} Way;
+
+static Way	ways[NCLAIM_OWN_STATEMENTS];
+
+/*
+ * A call that makes a parameter fit its column, by a built-in function: what a
+ * user has defined may call us.
+ */
+static bool
+take_coercion(Source *source, const FuncExpr *call)
+{
+	int			n = 0;
+	ListCell   *cell;
+
+	if (call->funcid >= FirstNormalObjectId || call->args == NIL ||
+		list_length(call->args) > MAX_ARGS)
+		return false;
+	foreach(cell, call->args)
+	{
+		Node	   *arg = lfirst(cell);
+
+		if (n++ == 0)
+			continue;
+		if (!IsA(arg, Const) || ((Const *) arg)->constisnull)
+			return false;
+		source->args[n - 1] = datumCopy(((Const *) arg)->constvalue, ((Const *) arg)->constbyval,
+										((Const *) arg)->constlen);
+	}
+	fmgr_info(call->funcid, &source->function);
+	if (!source->function.fn_strict)
+		return false;
+	source->coerced = true;
+	source->collation = call->inputcollid;
+	source->nargs = n;
+	return true;
+}
+
+/* The value of a column; false for what only the executor can compute. */
+static bool
+take_source(Source *source, Node *node)
+{
+	node = nclaim_plan_without_relabel(node);
+	if (IsA(node, Const))
+	{
+		Const	   *constant = (Const *) node;
+
+		source->kind = SOURCE_CONSTANT;
+		source->isnull = constant->constisnull;
+		if (!source->isnull)
+			source->constant = datumCopy(constant->constvalue, constant->constbyval, constant->constlen);
+		return true;
+	}
+	if (IsA(node, NextValueExpr) && ((NextValueExpr *) node)->typeId == INT8OID)
+	{
+		source->kind = SOURCE_NUMBER;
+		source->sequence = ((NextValueExpr *) node)->seqid;
+		return true;
+	}
+	if (IsA(node, FuncExpr))
+	{
+		if (!take_coercion(source, (FuncExpr *) node))
+			return false;
+		node = nclaim_plan_without_relabel(linitial(((FuncExpr *) node)->args));
+	}
+	if (!IsA(node, Param) || ((Param *) node)->paramkind != PARAM_EXTERN)
+		return false;
+	source->kind = SOURCE_PARAMETER;
+	source->param = ((Param *) node)->paramid - 1;
+	return true;
+}
+
+/* The column that is returned, or none; false for anything else. */
+static bool
+take_returned(Way *way, const ModifyTable *plan)
+{
+	TargetEntry *entry;
+
+	way->returned = 0;
+	if (plan->returningLists == NIL)
+		return true;
+	entry = linitial_node(TargetEntry, linitial_node(List, plan->returningLists));
+	if (!IsA(entry->expr, Var) || ((Var *) entry->expr)->varattno <= 0)
+		return false;
+	way->returned = ((Var *) entry->expr)->varattno;
+	return true;
+}
+
+/* Is the table such that its rows are inserted as they are? */
+static bool
+table_is_plain(Oid table)
+{
+	Relation	rel = table_open(table, NoLock);
+	TupleConstr *constraints = RelationGetDescr(rel)->constr;
+	bool		plain = rel->rd_rel->relkind == RELKIND_RELATION &&
+		!rel->rd_rel->relispartition && rel->trigdesc == NULL &&
+		(constraints == NULL || !nclaim_has_generated(constraints));
+
+	table_close(rel, NoLock);
+	return plain;
+}
+
+/* Fills in the way, if the plan allows it; the plan's locks are held. */
+static bool
+take_plan(Way *way, const PlannedStmt *statement)
+{
+	const ModifyTable *plan;
+	const Plan *row;
+	ListCell   *cell;
+
+	if (statement == NULL)
+		return false;
+	plan = (const ModifyTable *) statement->planTree;
+	if (!IsA(plan, ModifyTable) || plan->operation != CMD_INSERT ||
+		list_length(plan->resultRelations) != 1 || plan->withCheckOptionLists != NIL ||
+		(plan->onConflictAction != ONCONFLICT_NONE && plan->onConflictAction != ONCONFLICT_NOTHING) ||
+		!take_returned(way, plan))
+		return false;
+	row = outerPlan(plan);
+	if (!IsA(row, Result) || outerPlan(row) != NULL ||
+		((const Result *) row)->resconstantqual != NULL)
+		return false;
+	way->table = list_nth_node(RangeTblEntry, statement->rtable,
+							   linitial_int(plan->resultRelations) - 1)->relid;
+	if (!table_is_plain(way->table))
+		return false;
+	way->arbiters = list_copy(plan->arbiterIndexes);
+	way->sources = palloc0(list_length(row->targetlist) * sizeof(Source));
+	foreach(cell, row->targetlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		if (entry->resjunk || !take_source(&way->sources[way->nsources++], (Node *) entry->expr))
+			return false;
+	}
+	Assert(plan->onConflictAction == ONCONFLICT_NONE || way->arbiters != NIL);
+	return true;
+}
+
+/* Looks at the statement's plan, which is made if it is not. */
+static void
+make_way(Way *way, NClaimOwnStatement statement)
+{
+	static MemoryContext contexts[NCLAIM_OWN_STATEMENTS];
+	MemoryContext *context = &contexts[statement];
+	MemoryContext caller;
+
+	memset(way, 0, sizeof(*way));
+	nclaim_own_make_plan(statement);
+	if (!nclaim_plan_is_current(nclaim_own_plan(statement)))
+		return;
+	if (*context == NULL)
+		*context = AllocSetContextCreate(TopMemoryContext, "notify_claim insertion",
+										 ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(*context);
+	caller = MemoryContextSwitchTo(*context);
+	way->direct = take_plan(way, nclaim_plan_statement(nclaim_own_plan(statement)));
+	MemoryContextSwitchTo(caller);
+	way->plan = *nclaim_own_plan(statement);
+}
+
+static Datum
+source_value(Source *source, const Datum *values, const char *nulls, bool *isnull)
+{
+	LOCAL_FCINFO(call, MAX_ARGS);
+	Datum		value;
+
+	switch (source->kind)
+	{
+		case SOURCE_CONSTANT:
+			*isnull = source->isnull;
+			return source->constant;
+		case SOURCE_NUMBER:
+			*isnull = false;
+			return Int64GetDatum(nextval_internal(source->sequence, false));
+		case SOURCE_PARAMETER:
+			break;
+	}
+	*isnull = nulls != NULL && nulls[source->param] == 'n';
+	if (*isnull)
+		return (Datum) 0;
+	if (!source->coerced)
+		return values[source->param];
+	InitFunctionCallInfoData(*call, &source->function, source->nargs, source->collation, NULL, NULL);
+	for (int i = 0; i < source->nargs; i++)
+	{
+		call->args[i].value = i == 0 ? values[source->param] : source->args[i];
+		call->args[i].isnull = false;
+	}
+	value = FunctionCallInvoke(call);
+	*isnull = call->isnull;
+	return value;
+}
+
+static void
+fill_slot(const Way *way, const Datum *values, const char *nulls, TupleTableSlot *slot)
+{
+	for (int i = 0; i < way->nsources; i++)
+		slot->tts_values[i] = source_value(&way->sources[i], values, nulls, &slot->tts_isnull[i]);
+	ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * Inserts the row in the slot.  Returns false where there is another one under
+ * the key, and nothing is inserted.
+ */
+static bool
+insert_row(const Way *way, bool contested, ResultRelInfo *table, TupleTableSlot *slot,
+		   EState *estate)
+{
+	Relation	rel = table->ri_RelationDesc;
+	bool		conflict = false;
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	if (RelationGetDescr(rel)->constr != NULL)
+		ExecConstraints(table, slot, estate);
+	if (contested && !nclaim_check_indexes(table, slot, estate, way->arbiters))
+		return false;
+	table_tuple_insert(rel, slot, estate->es_output_cid, 0, NULL);
+	nclaim_insert_index_tuples(table, slot, estate, way->arbiters, &conflict);
+	if (conflict)
+	{
+		CommandCounterIncrement();
+		simple_table_tuple_delete(rel, &slot->tts_tid, estate->es_snapshot);
+	}
+	return !conflict;
+}
+
+/* Makes the row and inserts it; the table is locked. */
+static bool
+make_row(const Way *way, const Datum *values, const char *nulls, bool contested,
+		 Datum *returned)
+{
+	Relation	rel = table_open(way->table, NoLock);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *table = makeNode(ResultRelInfo);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+	bool		inserted;
+
+	Assert(way->nsources == RelationGetDescr(rel)->natts);
+	estate->es_snapshot = GetActiveSnapshot();
+	estate->es_output_cid = GetCurrentCommandId(true);
+	InitResultRelInfo(table, rel, 0, NULL, 0);
+	ExecOpenIndices(table, contested);
+	fill_slot(way, values, nulls, slot);
+	inserted = insert_row(way, contested, table, slot, estate);
+	if (inserted && way->returned != 0)
+	{
+		bool		isnull;
+
+		*returned = slot_getattr(slot, way->returned, &isnull);
+	}
+	ExecCloseIndices(table);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+	table_close(rel, NoLock);
+	return inserted;
+}
+
+/* As the executor would lock it, if nobody has to be waited for. */
+static bool
+lock(const Way *way)
+{
+	return ConditionalLockRelationOid(way->table, RowExclusiveLock);
+}
+
+/*
+ * Inserts the row as the tables' owner, under a new snapshot.  Returns false where
+ * the executor has to do it, with nothing inserted.
+ */
+static bool
+insert_directly(const Way *way, const NClaimPlan *plan, Datum *values, const char *nulls,
+				bool contested, Datum *returned)
+{
+	Oid			userid;
+	int			sec_context;
+	bool		inserted;
+
+	if (!way->direct || XactReadOnly || IsInParallelMode() || !lock(way))
+		return false;
+	/* Locking may have brought news. */
+	if (!nclaim_plan_is_same(&way->plan, plan))
+		return false;
+
+	/* As SPI_execute_snapshot() does. */
+	nclaim_own_enter(&userid, &sec_context);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	inserted = make_row(way, values, nulls, contested, returned);
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+	SetUserIdAndSecContext(userid, sec_context);
+	return inserted;
+}
+
+/*
+ * Inserts the row of a statement that inserts one, by the executor if need be, and
+ * fills in the number that it returns, if it returns one.  Returns false where it
+ * has ON CONFLICT DO NOTHING and there is another row.  "contested" says that
+ * another transaction may be about to insert that: it is waited for before anything
+ * is written.  Needs an SPI connection; raises what the statement raises.
+ */
+bool
+nclaim_insert(NClaimOwnStatement statement, Datum *values, const char *nulls,
+			  bool contested, int64 *returned)
+{
+	Way		   *way = &ways[statement];
+	const NClaimPlan *plan = nclaim_own_plan(statement);
+	Datum		value = (Datum) 0;
+	bool		isnull;
+
+	if (!nclaim_plan_is_same(&way->plan, plan))
+		make_way(way, statement);
+	if (insert_directly(way, plan, values, nulls, contested, &value))
+	{
+		if (returned != NULL)
+			*returned = DatumGetInt64(value);
+		return true;
+	}
+	if (nclaim_own_execute(statement, values, nulls, InvalidSnapshot) == 0)
+		return false;
+	if (returned != NULL)
+	{
+		*returned = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+												1, &isnull));
+		SPI_freetuptable(SPI_tuptable);
+	}
+	return true;
+}
