@@ -356,6 +356,10 @@ insert_directly(const Way *way, const NClaimPlan *plan, Datum *values, const cha
 	if (!nclaim_plan_is_same(&way->plan, plan))
 		return false;
 
+	/* There, to insert may fail for what others do that may yet be rolled back. */
+	if (IsolationIsSerializable())
+		contested = true;
+
 	/* As SPI_execute_snapshot() does. */
 	nclaim_own_enter(&userid, &sec_context);
 	CommandCounterIncrement();
