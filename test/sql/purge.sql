@@ -104,7 +104,7 @@ TABLE state;
 SELECT claim('T', '1 year', 'PAY', '2'), claim('P', '1 year', order_no => '2');
 SELECT outcome, replayed FROM handle_notify('T', 'PAY', '2', 'good'::bytea);
 CALL notify_purge();
--- the status keeps a step from being made again; a message is written again
+-- case 41: the status keeps a step from being made again; a message is written again
 SELECT outcome, result, replayed FROM handle_notify('T', 'PAY', '2', 'good'::bytea);
 SELECT outcome, replayed FROM handle_notify('P', 'push', '2', 'good'::bytea);
 CALL notify_purge('1 microsecond', force => true);

@@ -231,6 +231,7 @@ counted($node, 'a conflict that a person dismissed is a replay', q{
 	SELECT notify_review_resolve(id, 'DISMISS', 'seen') FROM notify_review WHERE order_no = 'none';
 	SELECT handle_notify('T1', 'PAY', '1', 'b'::bytea)},
 	'default/PAY received=1 replayed=1');
+# case 42
 counted($node, 'a thousand replays of one key', q{
 	SELECT count(*) FROM generate_series(1, 1000) AS n, LATERAL (SELECT handle_notify('T1', 'PAY', '1', 'a'::bytea) OFFSET 0 * n) AS h},
 	'default/PAY received=1000 replayed=1000');
