@@ -106,7 +106,6 @@ put_claim(const NClaimNotice *notice, const char *order_no, const char *state,
 		.state = state,
 		.outcome = outcome,
 		.result = result,
-		.contested = message != NULL && message->machine == NULL,
 		.created_at = GetCurrentTimestamp(),
 	};
 

@@ -307,7 +307,7 @@ nclaim_claim_insert(const NClaimNotice *notice, NClaimClaim *claim)
 		nulls[4] = 'n';
 	if (claim->message_id == NULL)
 		nulls[9] = 'n';
-	if (!nclaim_insert(NCLAIM_INSERT_CLAIM, values, nulls, claim->contested, &claim->id))
+	if (!nclaim_insert(NCLAIM_INSERT_CLAIM, values, nulls, &claim->id))
 		return false;
 	if (notice->settings->keep_body || strcmp(claim->state, "PARKED") == 0)
 		keep_body(notice, claim->id);

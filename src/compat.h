@@ -132,6 +132,17 @@ nclaim_index_beginscan(Relation table, Relation index, Snapshot snapshot, int nk
 #endif
 }
 
+/* Raises where the current user may not do what the statement does, as the executor. */
+static inline void
+nclaim_check_permissions(const PlannedStmt *statement)
+{
+#if PG_VERSION_NUM >= 160000
+	(void) ExecCheckPermissions(statement->rtable, statement->permInfos, true);
+#else
+	(void) ExecCheckRTPerms(statement->rtable, true);
+#endif
+}
+
 /* Has the table a column that is computed from others? */
 static inline bool
 nclaim_has_generated(const TupleConstr *constraints)

@@ -24,6 +24,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
 #include "nodes/plannodes.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
@@ -256,6 +257,8 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 {
 	Way		   *way = &ways[statement];
 	const NClaimPlan *plan = nclaim_own_plan(statement);
+	Oid			userid;
+	int			sec_context;
 	NClaimFound found;
 
 	if (!way->direct || !nclaim_plan_is_same(&way->plan, plan) || !lock(way))
@@ -264,6 +267,8 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 	if (!nclaim_plan_is_same(&way->plan, plan))
 		return NCLAIM_FOUND_UNKNOWN;
 
+	nclaim_own_enter(&userid, &sec_context);
+	nclaim_check_permissions(nclaim_plan_statement(plan));
 	/* As SPI_execute_snapshot() does. */
 	CommandCounterIncrement();
 	if (snapshot == InvalidSnapshot)
@@ -275,6 +280,7 @@ nclaim_find_directly(NClaimOwnStatement statement, Datum *values,
 	}
 	found = scan(way, values, row);
 	PopActiveSnapshot();
+	SetUserIdAndSecContext(userid, sec_context);
 	return found;
 }
 

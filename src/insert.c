@@ -9,14 +9,13 @@
  * plan of the statement inserts one row of parameters, constants and a sequence's
  * number into a plain table without a trigger.  A rule, a policy, a partitioned
  * table, a table that another node has and a default that is computed show in the
- * plan.  The row then goes through the executor's own functions for tables,
- * constraints and indexes, as that of a logical replication worker does.
+ * plan.  The row then takes the executor's own functions for privileges,
+ * constraints, tables and indexes, in the order of ExecInsert().
  *
- * ON CONFLICT DO NOTHING is done without a speculative insertion, which would have
- * to be confirmed in the WAL: the row is inserted, and the index says whether there
- * is another one, as for a constraint that is checked later.  Whoever comes second
- * to the index is told, removes what it has inserted, and the executor decides: it
- * waits for the other one.  The first one is not told, and waits for nobody.
+ * Of ON CONFLICT DO NOTHING only the case without a conflict is done here.  The row
+ * is inserted speculatively, so that nobody waits for one that is taken back, and it
+ * is in no stream of changes.  Where there is another row, what to do about it is
+ * left to the executor.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,6 +66,7 @@ typedef struct Source
 typedef struct Way
 {
 	NClaimPlan	plan;			/* that was looked at */
+	MemoryContext context;		/* of the lists below */
 	bool		direct;			/* by what follows */
 	Oid			table;
 	List	   *arbiters;		/* NIL: a duplicate is an error */
@@ -164,7 +164,7 @@ take_returned(Way *way, const ModifyTable *plan)
 static bool
 table_is_plain(Oid table)
 {
-	Relation	rel = table_open(table, NoLock);
+	Relation	rel = table_open(table, AccessShareLock);
 	TupleConstr *constraints = RelationGetDescr(rel)->constr;
 	bool		plain = rel->rd_rel->relkind == RELKIND_RELATION &&
 		!rel->rd_rel->relispartition && rel->trigdesc == NULL &&
@@ -174,7 +174,7 @@ table_is_plain(Oid table)
 	return plain;
 }
 
-/* Fills in the way, if the plan allows it; the plan's locks are held. */
+/* Fills in the way, if the plan allows it. */
 static bool
 take_plan(Way *way, const PlannedStmt *statement)
 {
@@ -211,26 +211,33 @@ take_plan(Way *way, const PlannedStmt *statement)
 	return true;
 }
 
-/* Looks at the statement's plan, which is made if it is not. */
+static void
+forget_sources(void *context)
+{
+	MemoryContextDelete(context);
+}
+
+/*
+ * Looks at the statement's plan, which is made if it is not.  An outer call may still
+ * be using what was kept of the one before.
+ */
 static void
 make_way(Way *way, NClaimOwnStatement statement)
 {
-	static MemoryContext contexts[NCLAIM_OWN_STATEMENTS];
-	MemoryContext *context = &contexts[statement];
 	MemoryContext caller;
 
+	if (way->context != NULL)
+		nclaim_retire(forget_sources, way->context);
 	memset(way, 0, sizeof(*way));
 	nclaim_own_make_plan(statement);
 	if (!nclaim_plan_is_current(nclaim_own_plan(statement)))
 		return;
-	if (*context == NULL)
-		*context = AllocSetContextCreate(TopMemoryContext, "notify_claim insertion",
-										 ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(*context);
-	caller = MemoryContextSwitchTo(*context);
-	way->direct = take_plan(way, nclaim_plan_statement(nclaim_own_plan(statement)));
-	MemoryContextSwitchTo(caller);
 	way->plan = *nclaim_own_plan(statement);
+	way->context = AllocSetContextCreate(TopMemoryContext, "notify_claim insertion",
+										 ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(way->context);
+	way->direct = take_plan(way, nclaim_plan_statement(&way->plan));
+	MemoryContextSwitchTo(caller);
 }
 
 static Datum
@@ -279,63 +286,65 @@ fill_slot(const Way *way, const Datum *values, const char *nulls, TupleTableSlot
  * the key, and nothing is inserted.
  */
 static bool
-insert_row(const Way *way, bool contested, ResultRelInfo *table, TupleTableSlot *slot,
-		   EState *estate)
+insert_row(const Way *way, ResultRelInfo *table, TupleTableSlot *slot, EState *estate)
 {
 	Relation	rel = table->ri_RelationDesc;
 	bool		conflict = false;
+	uint32		token;
 
 	slot->tts_tableOid = RelationGetRelid(rel);
 	if (RelationGetDescr(rel)->constr != NULL)
 		ExecConstraints(table, slot, estate);
-	if (contested && !nclaim_check_indexes(table, slot, estate, way->arbiters))
-		return false;
-	table_tuple_insert(rel, slot, estate->es_output_cid, 0, NULL);
-	nclaim_insert_index_tuples(table, slot, estate, way->arbiters, &conflict);
-	if (conflict)
+	if (way->arbiters == NIL)
 	{
-		CommandCounterIncrement();
-		simple_table_tuple_delete(rel, &slot->tts_tid, estate->es_snapshot);
+		table_tuple_insert(rel, slot, estate->es_output_cid, 0, NULL);
+		nclaim_insert_index_tuples(table, slot, estate, NIL, NULL);
+		return true;
 	}
+	if (!nclaim_check_indexes(table, slot, estate, way->arbiters))
+		return false;
+	token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+	table_tuple_insert_speculative(rel, slot, estate->es_output_cid, 0, NULL, token);
+	nclaim_insert_index_tuples(table, slot, estate, way->arbiters, &conflict);
+	table_tuple_complete_speculative(rel, slot, token, !conflict);
+	SpeculativeInsertionLockRelease(GetCurrentTransactionId());
 	return !conflict;
 }
 
 /* Makes the row and inserts it; the table is locked. */
 static bool
-make_row(const Way *way, const Datum *values, const char *nulls, bool contested,
-		 Datum *returned)
+make_row(const Way *way, const Datum *values, const char *nulls, int64 *returned)
 {
-	Relation	rel = table_open(way->table, NoLock);
 	EState	   *estate = CreateExecutorState();
+	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
+	Relation	rel = table_open(way->table, NoLock);
 	ResultRelInfo *table = makeNode(ResultRelInfo);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 	bool		inserted;
+	bool		isnull;
 
 	Assert(way->nsources == RelationGetDescr(rel)->natts);
 	estate->es_snapshot = GetActiveSnapshot();
 	estate->es_output_cid = GetCurrentCommandId(true);
 	InitResultRelInfo(table, rel, 0, NULL, 0);
-	ExecOpenIndices(table, contested);
+	ExecOpenIndices(table, way->arbiters != NIL);
 	fill_slot(way, values, nulls, slot);
-	inserted = insert_row(way, contested, table, slot, estate);
-	if (inserted && way->returned != 0)
-	{
-		bool		isnull;
-
-		*returned = slot_getattr(slot, way->returned, &isnull);
-	}
+	inserted = insert_row(way, table, slot, estate);
+	if (inserted && returned != NULL)
+		*returned = DatumGetInt64(slot_getattr(slot, way->returned, &isnull));
 	ExecCloseIndices(table);
 	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
 	table_close(rel, NoLock);
+	MemoryContextSwitchTo(caller);
+	FreeExecutorState(estate);
 	return inserted;
 }
 
-/* As the executor would lock it, if nobody has to be waited for. */
-static bool
-lock(const Way *way)
+/* As SPI's. */
+static void
+add_context(void *query)
 {
-	return ConditionalLockRelationOid(way->table, RowExclusiveLock);
+	errcontext("SQL statement \"%s\"", (const char *) query);
 }
 
 /*
@@ -343,58 +352,57 @@ lock(const Way *way)
  * the executor has to do it, with nothing inserted.
  */
 static bool
-insert_directly(const Way *way, const NClaimPlan *plan, Datum *values, const char *nulls,
-				bool contested, Datum *returned)
+insert_directly(NClaimOwnStatement statement, Datum *values, const char *nulls,
+				int64 *returned)
 {
+	const NClaimPlan *plan = nclaim_own_plan(statement);
+	Way			way = ways[statement];	/* a nested call may change that */
+	ErrorContextCallback callback = {
+		.previous = error_context_stack,
+		.callback = add_context,
+	};
 	Oid			userid;
 	int			sec_context;
 	bool		inserted;
 
-	if (!way->direct || XactReadOnly || IsInParallelMode() || !lock(way))
+	if (!way.direct || XactReadOnly || IsInParallelMode() ||
+		!ConditionalLockRelationOid(way.table, RowExclusiveLock))
 		return false;
 	/* Locking may have brought news. */
-	if (!nclaim_plan_is_same(&way->plan, plan))
+	if (!nclaim_plan_is_same(&way.plan, plan))
 		return false;
 
-	/* There, to insert may fail for what others do that may yet be rolled back. */
-	if (IsolationIsSerializable())
-		contested = true;
-
-	/* As SPI_execute_snapshot() does. */
+	callback.arg = unconstify(char *, nclaim_plan_query(plan));
+	error_context_stack = &callback;
 	nclaim_own_enter(&userid, &sec_context);
+	nclaim_check_permissions(nclaim_plan_statement(plan));
+	/* As SPI_execute_snapshot() does. */
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	inserted = make_row(way, values, nulls, contested, returned);
+	inserted = make_row(&way, values, nulls, returned);
 	PopActiveSnapshot();
 	CommandCounterIncrement();
 	SetUserIdAndSecContext(userid, sec_context);
+	error_context_stack = callback.previous;
 	return inserted;
 }
 
 /*
  * Inserts the row of a statement that inserts one, by the executor if need be, and
- * fills in the number that it returns, if it returns one.  Returns false where it
- * has ON CONFLICT DO NOTHING and there is another row.  "contested" says that
- * another transaction may be about to insert that: it is waited for before anything
- * is written.  Needs an SPI connection; raises what the statement raises.
+ * fills in the number that it returns; "returned" is NULL where it returns none.
+ * Returns false where it has ON CONFLICT DO NOTHING and there is another row.  Needs
+ * an SPI connection; raises what the statement raises.
  */
 bool
 nclaim_insert(NClaimOwnStatement statement, Datum *values, const char *nulls,
-			  bool contested, int64 *returned)
+			  int64 *returned)
 {
-	Way		   *way = &ways[statement];
-	const NClaimPlan *plan = nclaim_own_plan(statement);
-	Datum		value = (Datum) 0;
 	bool		isnull;
 
-	if (!nclaim_plan_is_same(&way->plan, plan))
-		make_way(way, statement);
-	if (insert_directly(way, plan, values, nulls, contested, &value))
-	{
-		if (returned != NULL)
-			*returned = DatumGetInt64(value);
+	if (!nclaim_plan_is_same(&ways[statement].plan, nclaim_own_plan(statement)))
+		make_way(&ways[statement], statement);
+	if (insert_directly(statement, values, nulls, returned))
 		return true;
-	}
 	if (nclaim_own_execute(statement, values, nulls, InvalidSnapshot) == 0)
 		return false;
 	if (returned != NULL)

@@ -108,7 +108,6 @@ typedef struct NClaimClaim
 	const char *outcome;
 	Jsonb	   *result;
 	pg_uuid_t  *message_id;		/* NULL: no message */
-	bool		contested;		/* no order is locked for it */
 	TimestampTz created_at;
 } NClaimClaim;
 

@@ -78,7 +78,7 @@ insert_message(Datum id, const char *aggregatetype, const char *aggregateid,
 
 	/* Before it draws its number: visit.c counts on that. */
 	(void) GetTopTransactionId();
-	if (!nclaim_insert(NCLAIM_INSERT_MESSAGE, values, NULL, false, NULL))
+	if (!nclaim_insert(NCLAIM_INSERT_MESSAGE, values, NULL, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("a trigger or rule on table notify_outbox kept the message from being written")));

@@ -89,6 +89,13 @@ nclaim_plan_statement(const NClaimPlan *plan)
 	return list_length(statements) == 1 ? linitial_node(PlannedStmt, statements) : NULL;
 }
 
+/* The text of the statement. */
+const char *
+nclaim_plan_query(const NClaimPlan *plan)
+{
+	return plan_source(plan)->query_string;
+}
+
 /* An expression of a plan without changes of its type that change no bit of it. */
 Node *
 nclaim_plan_without_relabel(Node *node)

@@ -200,7 +200,6 @@ dismiss_refusal(const Review *review, const char *note)
 		.order_no = review->notice.order_no,
 		.state = "DONE",
 		.outcome = "REJECTED",
-		.contested = true,
 		.created_at = GetCurrentTimestamp(),
 	};
 	NClaimAnswer answer = {0};

@@ -11,12 +11,12 @@ use lib "$FindBin::RealBin/lib";
 use NotifyClaim;
 use Test::More;
 
-my $node = start_node('direct', "session_preload_libraries = 'auto_explain'\n");
+my $node = start_node('direct', "session_preload_libraries = 'auto_explain'\nwal_level = logical\n");
 
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION notify_claim;
 	CREATE TABLE biz_order (order_no text PRIMARY KEY, status text);
-	INSERT INTO biz_order SELECT n::text, 'PENDING' FROM generate_series(1, 5) AS n;
+	INSERT INTO biz_order SELECT n::text, 'PENDING' FROM generate_series(1, 15) AS n;
 	SELECT notify_machine_add('biz_order', 'order_no', 'status'),
 		notify_transition_add('PAY', 'PENDING', 'PAID', message_type => 'ORDER_PAID'),
 		notify_event_add('push', message_type => 'PUSHED');
@@ -28,8 +28,8 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE seen (biz_key text)});
 
 # A session in a transaction that is rolled back: the setup, calls that have the plans
-# made, and one whose statements are told.  Returns its result, its error, and which
-# of "claim", "message" and "probe" went through the executor.
+# made, and one whose statements are told.  Returns its result, its error, which of
+# "claim", "message" and "probe" went through the executor, and all that psql was told.
 sub watch
 {
 	my ($setup, $call, $isolation) = @_;
@@ -59,7 +59,7 @@ sub watch
 	push @ways, 'probe' if $err =~ /Query Text: SELECT c\.order_no, c\.digest_mode/;
 	push @ways, 'claim' if $err =~ /Query Text: INSERT INTO \S*notify_claim /;
 	push @ways, 'message' if $err =~ /Query Text: INSERT INTO \S*notify_outbox /;
-	return ($out, $err =~ /ERROR:  (.*)/ ? $1 : '', "@ways");
+	return ($out, $err =~ /ERROR:  (.*)/ ? $1 : '', "@ways", $err);
 }
 
 my $pay = q{SELECT outcome || CASE WHEN replayed THEN ' replayed' ELSE '' END FROM handle_notify('T', 'PAY', '1', 'b', data => '{"a": 1}')};
@@ -92,39 +92,56 @@ like($row, qr/"biz_key": "T:PAY".*"payload": \{"to": "PAID"/, 'of the claim and 
 # A claim of the same order
 my $known = q{SELECT handle_notify('U', 'push', '1', 'b')};
 
-# Each a change to the tables, what then goes through the executor (auto_explain tells
-# of no statement that has failed), the outcome or the error, and what the row has.
+# The tables in the hands of a role that is no superuser
+my $given = q{
+	CREATE ROLE owner; CREATE ROLE other;
+	GRANT SELECT, UPDATE ON biz_order TO owner, other;
+	DO $$ DECLARE t text; BEGIN
+		FOR t IN SELECT c.oid::regclass FROM pg_class AS c JOIN pg_depend AS d ON d.objid = c.oid AND d.deptype = 'e' WHERE c.relkind = 'r'
+		LOOP
+			EXECUTE format('ALTER TABLE %s OWNER TO owner', t);
+		END LOOP;
+	END $$;};
+
+# Each a change to the tables, what then goes through the executor (undef where the
+# statement fails: auto_explain does not tell), the outcome or the error, and what the
+# row has.
 my @changes = (
 	[ 'an index more', 'CREATE INDEX ON notify_claim (payload_hash, order_no)', '', 'APPLIED' ],
 	[ 'an index by an expression', 'CREATE INDEX ON notify_claim (lower_key(biz_key)) WHERE lower_key(biz_key) IS NOT NULL', '', 'APPLIED' ],
 	[ 'indexes of other kinds', 'CREATE INDEX ON notify_claim USING gin (result_json); CREATE INDEX ON notify_outbox USING hash (id); CREATE INDEX ON notify_outbox USING brin (created_at)', '', 'APPLIED' ],
-	[ 'another unique index', qq{$known; CREATE UNIQUE INDEX more ON notify_claim (order_no) WHERE order_no = '1'}, '', 'duplicate key value violates unique constraint "more"' ],
-	[ 'another unique index of messages', 'CREATE UNIQUE INDEX more ON notify_outbox (type)', '', 'duplicate key value violates unique constraint "more"' ],
-	[ 'an exclusion constraint', qq{$known; ALTER TABLE notify_claim ADD CONSTRAINT more EXCLUDE USING hash (order_no WITH =) WHERE (order_no = '1')}, '', 'conflicting key value violates exclusion constraint "more"' ],
+	[ 'another unique index', qq{$known; CREATE UNIQUE INDEX more ON notify_claim (order_no) WHERE order_no = '1'}, undef, 'duplicate key value violates unique constraint "more"' ],
+	[ 'another unique index of messages', 'CREATE UNIQUE INDEX more ON notify_outbox (type)', undef, 'duplicate key value violates unique constraint "more"' ],
+	[ 'an exclusion constraint', qq{$known; ALTER TABLE notify_claim ADD CONSTRAINT more EXCLUDE USING hash (order_no WITH =) WHERE (order_no = '1')}, undef, 'conflicting key value violates exclusion constraint "more"' ],
 	[ 'a deferrable constraint', 'ALTER TABLE notify_claim ADD CONSTRAINT more UNIQUE (id, order_no) DEFERRABLE', 'claim', 'APPLIED' ],
-	[ 'a check', q{ALTER TABLE notify_claim ADD CONSTRAINT more CHECK (order_no <> '1')}, '', 'new row for relation "notify_claim" violates check constraint "more"' ],
-	[ 'a check of messages', q{ALTER TABLE notify_outbox ADD CONSTRAINT more CHECK (aggregateid <> '1')}, '', 'new row for relation "notify_outbox" violates check constraint "more"' ],
-	[ 'a column that has to be given', 'ALTER TABLE notify_claim ADD COLUMN more int NOT NULL', '', 'null value in column "more" of relation "notify_claim" violates not-null constraint' ],
+	[ 'a check', q{ALTER TABLE notify_claim ADD CONSTRAINT more CHECK (order_no <> '1')}, undef, 'new row for relation "notify_claim" violates check constraint "more"' ],
+	[ 'a check of messages', q{ALTER TABLE notify_outbox ADD CONSTRAINT more CHECK (aggregateid <> '1')}, undef, 'new row for relation "notify_outbox" violates check constraint "more"' ],
+	[ 'a column that has to be given', 'ALTER TABLE notify_claim ADD COLUMN more int NOT NULL', undef, 'null value in column "more" of relation "notify_claim" violates not-null constraint' ],
 	[ 'a column with a default', 'ALTER TABLE notify_claim ADD COLUMN gone int, ADD COLUMN more int DEFAULT 7; ALTER TABLE notify_claim DROP COLUMN gone', '', 'APPLIED', '"more": 7' ],
 	[ 'a default that is computed', 'ALTER TABLE notify_claim ADD COLUMN more int DEFAULT three()', 'claim', 'APPLIED', '"more": 3' ],
 	[ 'a generated column', 'ALTER TABLE notify_claim ADD COLUMN more text GENERATED ALWAYS AS (order_no || channel) STORED', 'claim', 'APPLIED', '"more": "1default"' ],
 	[ 'a generated column of messages', 'ALTER TABLE notify_outbox ADD COLUMN more text GENERATED ALWAYS AS (aggregateid || type) STORED', 'message', 'APPLIED', '"more": "1ORDER_PAID"' ],
 	[ 'a trigger that changes the row', 'CREATE TRIGGER t BEFORE INSERT ON notify_claim FOR EACH ROW EXECUTE FUNCTION changes()', 'claim', 'APPLIED', '"channel": "DEFAULT"' ],
-	[ 'a trigger that keeps the row away', 'CREATE TRIGGER t BEFORE INSERT ON notify_outbox FOR EACH ROW EXECUTE FUNCTION keeps()', 'message', 'a trigger or rule on table notify_outbox kept the message from being written' ],
-	[ 'a trigger after the row', 'CREATE TRIGGER t AFTER INSERT ON notify_claim FOR EACH ROW EXECUTE FUNCTION raises()', '', 'no' ],
-	[ 'a trigger of the statement', 'CREATE TRIGGER t AFTER INSERT ON notify_outbox EXECUTE FUNCTION raises()', '', 'no' ],
+	[ 'a trigger that keeps the row away', 'CREATE TRIGGER t BEFORE INSERT ON notify_outbox FOR EACH ROW EXECUTE FUNCTION keeps()', undef, 'a trigger or rule on table notify_outbox kept the message from being written' ],
+	[ 'a trigger after the row', 'CREATE TRIGGER t AFTER INSERT ON notify_claim FOR EACH ROW EXECUTE FUNCTION raises()', undef, 'no' ],
+	[ 'a trigger of the statement', 'CREATE TRIGGER t AFTER INSERT ON notify_outbox EXECUTE FUNCTION raises()', undef, 'no' ],
 	[ 'a trigger that another has', 'CREATE TRIGGER t AFTER INSERT ON biz_order EXECUTE FUNCTION raises()', '', 'APPLIED' ],
 	[ 'a rule that does more', 'CREATE RULE r AS ON INSERT TO notify_outbox DO ALSO INSERT INTO seen VALUES (NEW.type)', 'message', 'APPLIED' ],
 	[ 'row level security', 'ALTER TABLE notify_claim ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', '', 'APPLIED' ],
 	[ 'a child table', 'CREATE TABLE child () INHERITS (notify_outbox)', '', 'APPLIED' ],
 	[ 'a foreign key to the table', 'CREATE TABLE child (claim bigint REFERENCES notify_claim)', 'claim', 'APPLIED' ],
-	[ 'a shorter column', q{UPDATE pg_attribute SET atttypmod = 4 + 9 WHERE attrelid = 'notify_outbox'::regclass AND attname = 'type'}, '', 'value too long for type character varying(9)' ],
-	[ 'a rule that does nothing', q{CREATE RULE r AS ON INSERT TO notify_outbox WHERE NEW.aggregateid = '1' DO INSTEAD NOTHING}, 'message', 'a trigger or rule on table notify_outbox kept the message from being written' ],
-	[ 'a view', q{ALTER EXTENSION notify_claim DROP TABLE notify_claim; ALTER TABLE notify_claim RENAME TO base; CREATE VIEW notify_claim AS SELECT * FROM base WHERE order_no <> '1' WITH CHECK OPTION}, 'probe',
+	[ 'a shorter column', q{UPDATE pg_attribute SET atttypmod = 4 + 9 WHERE attrelid = 'notify_outbox'::regclass AND attname = 'type'}, undef, 'value too long for type character varying(9)' ],
+	[ 'a rule that does nothing', q{CREATE RULE r AS ON INSERT TO notify_outbox WHERE NEW.aggregateid = '1' DO INSTEAD NOTHING}, undef, 'a trigger or rule on table notify_outbox kept the message from being written' ],
+	[ 'an owner who is no superuser', $given, '', 'APPLIED' ],
+	[ 'an owner who may not insert', "$given REVOKE INSERT ON notify_outbox FROM owner", undef, 'permission denied for table notify_outbox' ],
+	[ 'an owner who may not read', "$given REVOKE SELECT ON notify_claim FROM owner", undef, 'permission denied for table notify_claim' ],
+	[ 'a table that is of another owner', "$given ALTER TABLE notify_outbox OWNER TO other", undef, 'permission denied for table notify_outbox' ],
+	[ 'a rule into a table of another owner', "$given CREATE RULE r AS ON INSERT TO notify_outbox DO INSTEAD INSERT INTO seen VALUES (NEW.type)", undef, 'permission denied for table seen' ],
+	[ 'a view', q{ALTER EXTENSION notify_claim DROP TABLE notify_claim; ALTER TABLE notify_claim RENAME TO base; CREATE VIEW notify_claim AS SELECT * FROM base WHERE order_no <> '1' WITH CHECK OPTION}, undef,
 		'new row violates check option for view "notify_claim"' ]);
 # Later versions have no identity column in a partition.
 push @changes,
-	[ 'a partition of another table', q{CREATE TABLE more (LIKE notify_claim) PARTITION BY LIST (order_no); ALTER TABLE more ATTACH PARTITION notify_claim FOR VALUES IN ('4')}, '',
+	[ 'a partition of another table', q{CREATE TABLE more (LIKE notify_claim) PARTITION BY LIST (order_no); ALTER TABLE more ATTACH PARTITION notify_claim FOR VALUES IN ('4')}, undef,
 	'new row for relation "notify_claim" violates partition constraint' ] if $node->pg_version < 17;
 
 foreach my $change (@changes)
@@ -134,9 +151,13 @@ foreach my $change (@changes)
 	($out, $error, $ways) = watch($setup, $pay);
 	($outcome, $row) = made($out);
 	is($error eq '' ? $outcome : $error, $expected, $name);
-	is($ways, $expected_ways, "$name: what goes through the executor");
+	is($ways, $expected_ways, "$name: what goes through the executor") if defined $expected_ways;
 	like($row, qr/\Q$has\E/, "$name: in the row") if defined $has;
 }
+
+# An error tells where it came from
+(undef, $error, $ways, my $told) = watch(q{ALTER TABLE notify_claim ADD CONSTRAINT more CHECK (order_no <> '1')}, $pay);
+like($told, qr/^CONTEXT:  SQL statement "INSERT INTO public\.notify_claim AS c \(/m, 'an error has the statement in its context');
 
 # What a rule adds is done
 ($out) = watch('CREATE RULE r AS ON INSERT TO notify_outbox DO ALSO INSERT INTO seen VALUES (NEW.type)', "$pay; SELECT count(*) FROM seen");
@@ -166,5 +187,55 @@ is("$error $ways", ' claim', 'and may need the executor by then');
 	CREATE INDEX ON notify_claim (lower_key(biz_key));
 	CREATE INDEX ON notify_outbox (lower_key(aggregateid))}, "SET ROLE app; $pay; RESET ROLE");
 is((split /\n/, $out)[0] . "$error $ways", 'APPLIED ', 'a caller who may not execute the function of an index');
+
+# Where both of two deliveries have found no claim, the one that comes second to the
+# unique index takes back its own: neither a row nor a stream of changes keeps it.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION held(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+		BEGIN
+			IF current_setting('application_name') = 'first' THEN
+				PERFORM pg_advisory_xact_lock(4711);
+			END IF;
+			RETURN $1;
+		END $$;
+	CREATE INDEX held_idx ON notify_claim (held(biz_key));
+	ALTER TABLE notify_claim DROP CONSTRAINT uk_biz_key;
+	ALTER TABLE notify_claim ADD CONSTRAINT uk_biz_key UNIQUE (biz_key, channel);
+	CREATE PUBLICATION p FOR TABLE notify_claim});
+$node->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+my ($holder, $first, $second) = map { NotifyClaim::Session->new($node) } 1 .. 3;
+$first->query(q{SET application_name = 'first'; SET notify_claim.busy_timeout = '60s'});
+foreach my $event ('PAY', 'push')
+{
+	$holder->query('SELECT pg_advisory_lock(4711)');
+	$first->send("SELECT outcome FROM handle_notify('race', '$event', '1', 'b')");
+	$holder->wait_for_lock($first);
+	is($second->query("SELECT outcome FROM handle_notify('race', '$event', '2', 'b')"), 'APPLIED', "$event: the second one is first at the unique index");
+	$holder->query('SELECT pg_advisory_unlock(4711)');
+	is($first->receive, 'CONFLICT', "$event: the first is told");
+}
+is( $node->safe_psql('postgres', q{
+		SELECT count(*), (SELECT count(*) FROM notify_claim)
+		FROM pg_logical_slot_get_binary_changes('s', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')
+		WHERE chr(get_byte(data, 0)) = 'I'}), '2|2', 'what was taken back is in no stream');
+is($second->query("SELECT outcome, replayed FROM handle_notify('race', 'PAY', '2', 'b')"), 'APPLIED|t', 'and a repeat is one');
+
+# Several that wait for one: nobody waits for what another of them has taken back.
+foreach my $end ('ROLLBACK', 'COMMIT')
+{
+	my @waiting = map { NotifyClaim::Session->new($node) } 1 .. 4;
+
+	$second->query("BEGIN; SELECT handle_notify('$end', 'PAY', '11', 'b')");
+	foreach my $n (0 .. $#waiting)
+	{
+		$waiting[$n]->query(q{SET notify_claim.busy_timeout = '60s'});
+		$waiting[$n]->send("SELECT outcome FROM handle_notify('$end', 'PAY', '" . ($n + 12) . "', 'b')");
+		$holder->wait_for_lock($waiting[$n]);
+	}
+	$second->query($end);
+	is(join(' ', sort map { $_->receive } @waiting), ($end eq 'COMMIT' ? 'CONFLICT' : 'APPLIED') . ' CONFLICT' x 3, "$end: what those who waited are answered");
+	$_->quit foreach @waiting;
+}
+$_->quit foreach $holder, $first, $second;
 
 done_testing();
