@@ -12,6 +12,6 @@ CREATE VIEW point AS
 	SELECT 'repeats-' || variant, CASE cell WHEN 'new' THEN 0 WHEN 'replay' THEN 100 ELSE substring(cell FROM '^\d+')::float8 END, per_second
 	FROM median WHERE (cell IN ('new', 'replay') OR cell ~ 'repeats$') AND variant IN ('handle', 'plpgsql', 'cte', 'client')
 	UNION ALL
-	SELECT 'growth-' || substring(cell FROM '^\w+'), 10 ^ substring(cell FROM '10\^(\d)')::int, per_second
-	FROM median WHERE cell ~ 'claims$';
+	SELECT 'growth-' || substring(cell FROM '\w+(?=,)'), 10 ^ substring(cell FROM '10\^(\d)')::int, per_second
+	FROM median WHERE cell ~ 'claims$' AND variant = 'handle';
 SELECT format(E'# %s\n%s\n\n', block, string_agg(x || ' ' || per_second, E'\n' ORDER BY x)) FROM point GROUP BY block ORDER BY block;

@@ -18,10 +18,10 @@ CREATE VIEW ratio AS
 	SELECT min(s.no) AS no, cell, s.variant, percentile_cont(0.5) WITHIN GROUP (ORDER BY s.per_second) AS per_second,
 		   percentile_cont(ARRAY[0.25, 0.5, 0.75]) WITHIN GROUP (ORDER BY h.per_second / s.per_second) AS ratio
 	FROM speed AS s JOIN speed AS h USING (cell, round) WHERE h.variant = 'handle' GROUP BY 2, 3;
--- Of handle's speed in a cell to that in another one in the same round.
-CREATE FUNCTION cells_ratio(cell text, other text) RETURNS float8 LANGUAGE sql RETURN (
+-- Of the speed in a cell to that in another one in the same round.
+CREATE FUNCTION cells_ratio(cell text, other text, variant text DEFAULT 'handle') RETURNS float8 LANGUAGE sql RETURN (
 	SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a.per_second / b.per_second)
-	FROM speed AS a JOIN speed AS b USING (variant, round) WHERE a.cell = $1 AND b.cell = $2 AND variant = 'handle');
+	FROM speed AS a JOIN speed AS b USING (variant, round) WHERE a.cell = $1 AND b.cell = $2 AND a.variant = $3);
 CREATE FUNCTION fact(name text) RETURNS float8 LANGUAGE sql RETURN (SELECT max(value) FROM fact WHERE fact.name = $1);
 
 \echo
@@ -33,6 +33,9 @@ FROM ratio ORDER BY min(no) OVER (PARTITION BY cell), per_second DESC;
 \echo Figures
 SELECT name, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY value)::numeric, 3)::float8 AS figure, max(value)::float8 AS largest
 FROM fact GROUP BY name ORDER BY min(no);
+
+\echo The SELECT of any claim among 10^7: its rate, of that among 10^4
+SELECT round(cells_ratio('replay of any, 10^7 claims', 'replay of any, 10^4 claims', 'select')::numeric, 2) AS ratio;
 
 \echo A purge beside new notifications: their rate, of that before
 SELECT round(cells_ratio('new, 10^7 claims, beside a purge', 'new, 10^7 claims, before a purge')::numeric, 2) AS ratio;
@@ -51,6 +54,7 @@ FROM (SELECT t.no, format('%s: of %s''s rate', cell, variant) AS target, ratio[2
 	  UNION ALL
 	  SELECT no, format('%s: of the rate with %s', cell, other), cells_ratio(cell, other), bound, false
 	  FROM (VALUES (20, 'replay, 10^7 claims', 'replay, 10^4 claims', 1 / 1.3), (21, 'new, 10^7 claims', 'new, 10^4 claims', 1 / 1.3),
+				   (22, 'replay of any, 10^7 claims', 'replay of any, 10^4 claims', 1 / 1.3),
 				   (40, 'hot order, 32 clients', 'hot order, 2 clients', 0.6)) AS t (no, cell, other, bound)
 	  UNION ALL
 	  SELECT no, name, fact(name), bound, true
