@@ -12,8 +12,8 @@
  * a custom scan.  What the scan meets is the same, predicate locks included: those
  * are the index's and the table's access methods'.
  *
- * Locks are those of the executor, but they are not waited for: where one is not
- * to be had at once the executor waits for it.
+ * Privileges are asked for and locks are taken as by the executor, but no lock is
+ * waited for: where one is not to be had at once the executor does that.
  *
  *-------------------------------------------------------------------------
  */
