@@ -129,7 +129,7 @@ index_conditions(const Plan *plan, Oid *index)
 	return NIL;
 }
 
-/* Fills in the way, if the plan allows it; the plan's locks are held. */
+/* Fills in the way, if the plan allows it. */
 static bool
 take_plan(Way *way, const PlannedStmt *statement)
 {
@@ -149,6 +149,8 @@ take_plan(Way *way, const PlannedStmt *statement)
 		((Scan *) statement->planTree)->scanrelid != 1)
 		return false;
 	way->table = table->relid;
+	if (!nclaim_plan_lock(&way->plan, way->table))
+		return false;
 	index = index_open(way->index, AccessShareLock);
 	foreach(cell, conditions)
 		taken = taken && take_key(way, lfirst(cell), index);
@@ -173,10 +175,10 @@ make_way(Way *way, NClaimOwnStatement statement)
 	nclaim_own_make_plan(statement);
 	if (!nclaim_plan_is_current(plan))
 		return;
+	way->plan = *plan;
 	caller = MemoryContextSwitchTo(TopMemoryContext);
 	way->direct = take_plan(way, nclaim_plan_statement(plan));
 	MemoryContextSwitchTo(caller);
-	way->plan = *plan;
 }
 
 /* Copies a value that goes away to the current memory context, if it is not null. */

@@ -27,6 +27,7 @@
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
@@ -37,8 +38,6 @@
 
 #include "compat.h"
 #include "notify_claim.h"
-
-#define MAX_ARGS	3
 
 typedef enum SourceKind
 {
@@ -58,8 +57,8 @@ typedef struct Source
 	bool		coerced;		/* the parameter, by what follows */
 	FmgrInfo	function;
 	Oid			collation;
-	int			nargs;
-	Datum		args[MAX_ARGS]; /* the first is the parameter */
+	Datum		typmod;
+	Datum		is_explicit;
 } Source;
 
 /* How a statement's row is inserted, as its plan has it. */
@@ -78,36 +77,22 @@ typedef struct Way
 static Way	ways[NCLAIM_OWN_STATEMENTS];
 
 /*
- * A call that makes a parameter fit its column, by a built-in function: what a
- * user has defined may call us.
+ * A call that makes a parameter as long as its column allows, as varchar() and
+ * bpchar() do: built in, for what a user has defined may call us.
  */
 static bool
 take_coercion(Source *source, const FuncExpr *call)
 {
-	int			n = 0;
-	ListCell   *cell;
-
-	if (call->funcid >= FirstNormalObjectId || call->args == NIL ||
-		list_length(call->args) > MAX_ARGS)
+	if (call->funcid >= FirstNormalObjectId || list_length(call->args) != 3 ||
+		!IsA(lsecond(call->args), Const) || exprType(lsecond(call->args)) != INT4OID ||
+		!IsA(lthird(call->args), Const) || exprType(lthird(call->args)) != BOOLOID)
 		return false;
-	foreach(cell, call->args)
-	{
-		Node	   *arg = lfirst(cell);
-
-		if (n++ == 0)
-			continue;
-		if (!IsA(arg, Const) || ((Const *) arg)->constisnull)
-			return false;
-		source->args[n - 1] = datumCopy(((Const *) arg)->constvalue, ((Const *) arg)->constbyval,
-										((Const *) arg)->constlen);
-	}
 	fmgr_info(call->funcid, &source->function);
-	if (!source->function.fn_strict)
-		return false;
 	source->coerced = true;
 	source->collation = call->inputcollid;
-	source->nargs = n;
-	return true;
+	source->typmod = lsecond_node(Const, call->args)->constvalue;
+	source->is_explicit = lthird_node(Const, call->args)->constvalue;
+	return source->function.fn_strict;
 }
 
 /* The value of a column; false for what only the executor can compute. */
@@ -160,11 +145,11 @@ take_returned(Way *way, const ModifyTable *plan)
 	return true;
 }
 
-/* Is the table such that its rows are inserted as they are? */
+/* Is the table, which is locked, such that its rows are inserted as they are? */
 static bool
 table_is_plain(Oid table)
 {
-	Relation	rel = table_open(table, AccessShareLock);
+	Relation	rel = table_open(table, NoLock);
 	TupleConstr *constraints = RelationGetDescr(rel)->constr;
 	bool		plain = rel->rd_rel->relkind == RELKIND_RELATION &&
 		!rel->rd_rel->relispartition && rel->trigdesc == NULL &&
@@ -196,7 +181,7 @@ take_plan(Way *way, const PlannedStmt *statement)
 		return false;
 	way->table = list_nth_node(RangeTblEntry, statement->rtable,
 							   linitial_int(plan->resultRelations) - 1)->relid;
-	if (!table_is_plain(way->table))
+	if (!nclaim_plan_lock(&way->plan, way->table) || !table_is_plain(way->table))
 		return false;
 	way->arbiters = list_copy(plan->arbiterIndexes);
 	way->sources = palloc0(list_length(row->targetlist) * sizeof(Source));
@@ -243,9 +228,6 @@ make_way(Way *way, NClaimOwnStatement statement)
 static Datum
 source_value(Source *source, const Datum *values, const char *nulls, bool *isnull)
 {
-	LOCAL_FCINFO(call, MAX_ARGS);
-	Datum		value;
-
 	switch (source->kind)
 	{
 		case SOURCE_CONSTANT:
@@ -262,15 +244,8 @@ source_value(Source *source, const Datum *values, const char *nulls, bool *isnul
 		return (Datum) 0;
 	if (!source->coerced)
 		return values[source->param];
-	InitFunctionCallInfoData(*call, &source->function, source->nargs, source->collation, NULL, NULL);
-	for (int i = 0; i < source->nargs; i++)
-	{
-		call->args[i].value = i == 0 ? values[source->param] : source->args[i];
-		call->args[i].isnull = false;
-	}
-	value = FunctionCallInvoke(call);
-	*isnull = call->isnull;
-	return value;
+	return FunctionCall3Coll(&source->function, source->collation, values[source->param],
+							 source->typmod, source->is_explicit);
 }
 
 static void

@@ -27,6 +27,7 @@ extern void nclaim_plan_prepare(NClaimPlan *plan, const char *sql, int nargs,
 extern bool nclaim_plan_is_current(const NClaimPlan *plan);
 extern bool nclaim_plan_is_same(const NClaimPlan *seen, const NClaimPlan *plan);
 extern PlannedStmt *nclaim_plan_statement(const NClaimPlan *plan);
+extern bool nclaim_plan_lock(const NClaimPlan *plan, Oid table);
 extern const char *nclaim_plan_query(const NClaimPlan *plan);
 extern Node *nclaim_plan_without_relabel(Node *node);
 extern SPIPlanPtr nclaim_plan_ready(NClaimPlan *plan);

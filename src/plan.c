@@ -27,6 +27,7 @@
 
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
@@ -87,6 +88,17 @@ nclaim_plan_statement(const NClaimPlan *plan)
 	List	   *statements = plan_source(plan)->gplan->stmt_list;
 
 	return list_length(statements) == 1 ? linitial_node(PlannedStmt, statements) : NULL;
+}
+
+/*
+ * Locks a table of the plan for reading, as a plan that was made in another
+ * transaction has it not locked.  Returns false where the plan is out of date by then.
+ */
+bool
+nclaim_plan_lock(const NClaimPlan *plan, Oid table)
+{
+	LockRelationOid(table, AccessShareLock);
+	return nclaim_plan_is_current(plan);
 }
 
 /* The text of the statement. */

@@ -135,6 +135,7 @@ my @changes = (
 	[ 'an owner who is no superuser', $given, '', 'APPLIED' ],
 	[ 'an owner who may not insert', "$given REVOKE INSERT ON notify_outbox FROM owner", undef, 'permission denied for table notify_outbox' ],
 	[ 'an owner who may not read', "$given REVOKE SELECT ON notify_claim FROM owner", undef, 'permission denied for table notify_claim' ],
+	[ 'an owner who may not read reviews', "$given REVOKE SELECT ON notify_review FROM owner", undef, 'permission denied for table notify_review' ],
 	[ 'a table that is of another owner', "$given ALTER TABLE notify_outbox OWNER TO other", undef, 'permission denied for table notify_outbox' ],
 	[ 'a rule into a table of another owner', "$given CREATE RULE r AS ON INSERT TO notify_outbox DO INSTEAD INSERT INTO seen VALUES (NEW.type)", undef, 'permission denied for table seen' ],
 	[ 'a view', q{ALTER EXTENSION notify_claim DROP TABLE notify_claim; ALTER TABLE notify_claim RENAME TO base; CREATE VIEW notify_claim AS SELECT * FROM base WHERE order_no <> '1' WITH CHECK OPTION}, undef,
